@@ -1,0 +1,172 @@
+"""The few array operations the engine needs, for every kind of array it takes.
+
+Blocks may be NumPy arrays, SciPy CSR arrays, torch tensors, JAX arrays or any array of the array API standard.
+Sums are taken in float64 whatever the block's own precision: a float32 sum of a million squares is off in the
+fourth digit, which is more than the descent that a certificate has to see.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, TypeAlias
+
+import numpy as np
+
+Array: TypeAlias = Any
+"""NumPy, CSR, torch, JAX or array-API array; the standard has no common base class to name."""
+
+CHUNK = 1 << 16  # elements turned to float64 at a time: fits the second-level cache
+
+
+def is_sparse(x: Array) -> bool:
+    """Whether ``x`` is a SciPy sparse array or matrix."""
+    sparse = sys.modules.get("scipy.sparse")
+    return sparse is not None and bool(sparse.issparse(x))
+
+
+def is_torch(x: Array) -> bool:
+    """Whether ``x`` is a torch tensor."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(x, torch.Tensor)
+
+
+def namespace(x: Array) -> Any:
+    """The array API namespace of ``x`` (``numpy`` for a CSR array: its stored values are NumPy's)."""
+    if isinstance(x, np.ndarray | np.generic) or is_sparse(x):
+        return np
+    import array_api_compat
+
+    return array_api_compat.array_namespace(x)
+
+
+def host(x: Array) -> np.ndarray[Any, Any]:
+    """``x`` as a NumPy array, without a copy where the memory can be shared; the stored values of a CSR array."""
+    if isinstance(x, np.ndarray):
+        return x
+    if is_sparse(x):
+        return np.asarray(x.data)
+    if is_torch(x):
+        return np.asarray(x.detach().cpu().numpy())
+    return np.asarray(x)
+
+
+def dense(x: Array) -> Array:
+    """``x`` itself, or its dense form when it is sparse."""
+    return x.toarray() if is_sparse(x) else x
+
+
+def inner(x: Array, y: Array) -> float:
+    """``<x, y>``, summed in float64."""
+    if is_sparse(x) or is_sparse(y):
+        return _sparse_inner(x, y)
+    a, b = host(x), host(y)
+    order = "F" if a.flags.f_contiguous and b.flags.f_contiguous else "C"  # no copy for transposed blocks
+    return _flat_inner(a.ravel(order), b.ravel(order))
+
+
+def _flat_inner(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> float:
+    if a.dtype == np.float64 and b.dtype == np.float64:
+        return float(np.dot(a, b))
+    total = 0.0
+    for start in range(0, a.size, CHUNK):
+        piece = slice(start, start + CHUNK)
+        total += float(np.dot(a[piece].astype(np.float64), b[piece].astype(np.float64)))
+    return total
+
+
+def _sparse_inner(x: Array, y: Array) -> float:
+    if not is_sparse(x):
+        x, y = y, x
+    if not is_sparse(y):  # only the stored entries of x count
+        rows = np.repeat(np.arange(x.shape[0]), np.diff(x.indptr))
+        return _flat_inner(x.data, host(y)[rows, x.indices])
+    return float(x.multiply(y).sum(dtype=np.float64))
+
+
+def norm(x: Array) -> float:
+    """The Frobenius norm of ``x``, without overflow or underflow on the way."""
+    flat = host(x).ravel("K")
+    with np.errstate(over="ignore", under="ignore"):
+        square = _flat_inner(flat, flat)
+    if np.isfinite(square) and square > 1e-290:
+        return float(np.sqrt(square))
+    largest = float(np.max(np.abs(flat), initial=0.0))  # squares left the range of float64: scale first
+    if largest == 0.0 or not np.isfinite(largest):
+        return largest
+    scaled = flat.astype(np.float64) / largest
+    return largest * float(np.sqrt(np.dot(scaled, scaled)))
+
+
+def distance(x: Array, y: Array) -> float:
+    """``||x - y||``."""
+    return 0.0 if x is y else norm(x - y)
+
+
+def all_finite(x: Array) -> bool:
+    """Whether no entry of ``x`` is NaN or infinite."""
+    flat = host(x).ravel("K")
+    with np.errstate(over="ignore", invalid="ignore"):
+        # A sum is finite if its summands are, short of overflow: one fast pass decides nearly always.
+        return bool(np.isfinite(np.sum(flat))) or bool(np.all(np.isfinite(flat)))
+
+
+def count_nonzero(x: Array) -> int:
+    """The number of entries of ``x`` that are not zero."""
+    return int(np.count_nonzero(host(x)))
+
+
+def copy(x: Array) -> Array:
+    """A copy of ``x`` of the same kind that shares no memory with it."""
+    if is_torch(x):
+        return x.detach().clone()
+    if isinstance(x, np.ndarray) or is_sparse(x):
+        return x.copy()
+    return namespace(x).asarray(x, copy=True)
+
+
+def as_kind(x: Array, like: Array) -> Array:
+    """``x`` in the kind (dense or CSR) and precision of ``like``."""
+    if is_sparse(like):
+        from scipy.sparse import csr_array
+
+        x = x if is_sparse(x) and x.format == "csr" else csr_array(x)
+        return x if x.dtype == like.dtype else x.astype(like.dtype)
+    x = dense(x)
+    if x.dtype == like.dtype:
+        return x
+    return x.astype(like.dtype) if isinstance(x, np.ndarray) else namespace(x).astype(x, like.dtype)
+
+
+def zeros_like(x: Array) -> Array:
+    """Zeros of the kind and shape of ``x``."""
+    if is_sparse(x):
+        return type(x)(x.shape, dtype=x.dtype)
+    return namespace(x).zeros_like(x)
+
+
+def from_numpy(values: np.ndarray[Any, Any], like: Array) -> Array:
+    """``values`` in the kind, precision and place of ``like`` (random directions and the like)."""
+    if isinstance(like, np.ndarray) or is_sparse(like):
+        return values.astype(like.dtype)
+    xp = namespace(like)
+    return xp.asarray(values.astype(host(like).dtype), dtype=like.dtype, device=_device(like))
+
+
+def _device(x: Array) -> Any:
+    import array_api_compat
+
+    return array_api_compat.device(x)
+
+
+def unit_roundoff(x: Array) -> float:
+    """The unit round-off of the precision of ``x``: 1.1e-16 for float64, 6.0e-8 for float32."""
+    return float(np.finfo(host(x).dtype).eps) / 2
+
+
+def is_real_float(x: Array) -> bool:
+    """Whether ``x`` is a float32 or float64 array of one of the kinds we take."""
+    try:
+        dtype = host(x).dtype
+    except (TypeError, ValueError, RuntimeError):
+        return False
+    return dtype in (np.dtype(np.float32), np.dtype(np.float64)) and hasattr(x, "shape")

@@ -1,0 +1,130 @@
+"""What a term, a coupling and a strategy promise the solver.
+
+The objective is ``Psi(z) = sum_b term_b(z_b) + H(z)``: one :class:`Term` a block, one :class:`Coupling` ``H``.
+Nothing here has to be inherited from; any object with these methods fits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, MutableMapping
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+from tecu.arrays import Array
+
+if TYPE_CHECKING:
+    from tecu.inexact import Candidate
+    from tecu.problem import SubProblem
+
+Blocks = Mapping[str, Array]
+"""The blocks by name, ``{"W": ..., "D": ...}``."""
+
+Memory = MutableMapping[str, Any]
+"""What must survive a visit: arrays, numbers, strings, and lists and dicts of these."""
+
+
+@runtime_checkable
+class Term(Protocol):
+    """A simple function of one block.
+
+    ``prox(x, step)`` is a *global* minimiser of ``term(z) + ||z - x||^2 / (2 step)``. Optional:
+    ``subdiff_distance(x, g)``, the distance of ``g`` to the subdifferential at ``x``.
+    """
+
+    @property
+    def is_convex(self) -> bool:
+        """Whether the term is a convex function."""
+        ...
+
+    def value(self, x: Array) -> float:
+        """The term at ``x``; ``inf`` outside its domain."""
+        ...
+
+    def prox(self, x: Array, step: float) -> Array:
+        """A global minimiser of ``term(z) + ||z - x||^2 / (2 step)`` over ``z``."""
+        ...
+
+
+@runtime_checkable
+class Coupling(Protocol):
+    """The smooth function ``H`` of all blocks.
+
+    Optional methods, each of which may answer ``None`` for a block where it has nothing to offer:
+
+    ``lipschitz(block, z)``
+        a Lipschitz constant of ``grad(block, .)`` with the other blocks held; without it: back-tracking.
+    ``hessian(block, z, v)``
+        the second derivative applied to ``v``, where ``H`` is *quadratic* in the block.
+    ``minimize(block, z, term, eta)``
+        the exact minimiser of ``term(u) + H(u, others) + eta/2 ||u - z[block]||^2``.
+    ``restrict(block, z)``
+        ``H`` as a function of that block alone (:class:`Restricted`), so that work is shared within a visit.
+    """
+
+    def value(self, z: Blocks) -> float:
+        """``H(z)``."""
+        ...
+
+    def grad(self, block: str, z: Blocks) -> Array:
+        """The gradient of ``H`` with respect to one block."""
+        ...
+
+
+class Restricted:
+    """``H`` as a function of one block ``u``, the others held.
+
+    This base class asks the coupling each time. A coupling with something to share between the calls of one
+    visit (a Gram matrix, a residual) returns a subclass of it from ``restrict(block, z)``.
+    """
+
+    def __init__(self, coupling: Coupling, block: str, z: Blocks) -> None:
+        self.coupling, self.block, self.z = coupling, block, dict(z)
+
+    def _at(self, u: Array) -> dict[str, Array]:
+        return {**self.z, self.block: u}
+
+    def value(self, u: Array) -> float:
+        """``H(u, others)``."""
+        return float(self.coupling.value(self._at(u)))
+
+    def grad(self, u: Array) -> Array:
+        """The gradient at ``u``."""
+        return self.coupling.grad(self.block, self._at(u))
+
+    def value_and_grad(self, u: Array) -> tuple[float, Array]:
+        """Value and gradient at ``u``, for the price of one where they share their work."""
+        return self.value(u), self.grad(u)
+
+    def hessian(self, v: Array) -> Array | None:
+        """The second derivative applied to ``v``, or ``None`` where ``H`` is not quadratic in this block."""
+        hessian = getattr(self.coupling, "hessian", None)
+        return None if hessian is None else hessian(self.block, self.z, v)
+
+    def lipschitz(self, memory: Memory) -> float | None:
+        """A Lipschitz constant of the gradient, or ``None``.
+
+        ``memory`` keeps a power iteration's vector; matrix products spent on it are added to ``memory["products"]``.
+        """
+        lipschitz = getattr(self.coupling, "lipschitz", None)
+        answer = None if lipschitz is None else lipschitz(self.block, self.z)
+        return None if answer is None else float(answer)
+
+    def minimize(self, term: Term, eta: float) -> Array | None:
+        """The exact minimiser of ``term(u) + H(u) + eta/2 ||u - z[block]||^2``, or ``None`` without a closed form."""
+        minimize = getattr(self.coupling, "minimize", None)
+        return None if minimize is None else minimize(self.block, self.z, term, eta)
+
+    def magnitude(self, value: float) -> float:
+        """The size of the numbers that were summed to get ``value``: rounding errors are relative to this."""
+        return abs(value)
+
+
+class Strategy(Protocol):
+    """A generator of better and better ``u`` for the sub-problem, for ever; the solver decides when to stop.
+
+    It yields ``u``, or a :class:`~tecu.inexact.Candidate` when it already has the gradient, the prox point or the
+    error there. A strategy that ends by itself says ``endless = False``.
+    """
+
+    def __call__(self, sub: SubProblem, u: Array) -> Iterator[Array | Candidate]:
+        """Yield improvements on ``u`` for ``sub``."""
+        ...
