@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal
+from functools import lru_cache
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -12,14 +13,24 @@ from tecu.arrays import Array
 from tecu.protocols import Memory
 
 Method = Literal["power", "gram", "svd"]
+Matrix: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
 METHODS: tuple[str, ...] = ("power", "gram", "svd")
-FRESH_SHARE = 1e-3  # of the start vector, mixed into a warm start: the old vector may miss a direction that has grown
+COLD_PRODUCTS = (
+    12  # at least this many from a cold start: the first vector may hardly see the largest eigenvalue
+)
+MAX_BASIS = 20  # vectors kept before starting again from the best
+FRESH_SHARE = (
+    1e-3  # of the start vector, mixed into a warm start: the old vector may miss a direction that has grown
+)
 
 
+@lru_cache(maxsize=64)
 def start_vector(size: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     """The unit vector that every power iteration of this size begins with: random, and always the same."""
     vector = np.random.default_rng(size).standard_normal(size)
-    return vector / np.linalg.norm(vector)
+    vector /= np.linalg.norm(vector)
+    vector.setflags(write=False)  # it is shared
+    return vector
 
 
 def count_products(memory: Memory, number: int) -> None:
@@ -34,14 +45,16 @@ def power_iteration(
     key: str = "power",
     *,
     safety: float = 1.01,
-    tolerance: float = 1e-3,
+    tolerance: float = 3e-3,
     max_products: int = 100,
+    by_row: bool = False,
 ) -> float:
     r"""``safety`` times the largest eigenvalue of a symmetric positive semi-definite operator.
 
-    ``v <- A v / ||A v||``, with the estimate ``||A v||``. An estimate is never too large, so the margin ``safety``
-    guards against one that is too small: iteration stops when the changes, extrapolated as a geometric series, leave
-    less than ``tolerance`` to come.
+    The iterates ``v, A v, A^2 v, ...`` are all used, not only the last one (Lanczos): the estimate is the largest
+    eigenvalue of ``A`` on their span. It is never too large, so the margin ``safety`` guards against one that is too
+    small. Iteration stops when the residual ``||A v - estimate v||`` of its vector is below ``tolerance * estimate``;
+    the estimate is then off by about the square of that.
 
     Parameters
     ----------
@@ -52,6 +65,8 @@ def power_iteration(
     memory
         ``memory[key]`` keeps the last vector (as a NumPy array), from which the next call begins, and
         ``memory["products"]`` counts the calls of ``apply``.
+    by_row
+        Whether ``apply`` treats each row of a matrix by its own operator; the answer is the largest of all of them.
 
     Examples
     --------
@@ -64,30 +79,86 @@ def power_iteration(
     >>> memory["products"] - cold < cold
     True
     """
-    vector = start
+    shape = tuple(start.shape)
+    rows = shape[0] if by_row else 1
+    fresh = arrays.host(start).astype(np.float64).reshape(rows, -1)
     kept = memory.get(key)
-    if kept is not None and np.shape(kept) == tuple(start.shape):
-        vector = arrays.from_numpy(np.asarray(kept), start) + FRESH_SHARE * start
-    length = arrays.norm(vector)
-    estimate, previous_change, products = 0.0, np.inf, 0
-    while products < max_products and length > 0.0 and np.isfinite(length):
-        vector = vector / length
-        image = apply(vector)
+    warm = kept is not None and np.shape(kept) == shape
+    vector = np.reshape(kept, fresh.shape) + FRESH_SHARE * fresh if warm else fresh
+    least = min(1 if warm else COLD_PRODUCTS, fresh.shape[1])
+    krylov = _Krylov(vector)
+    products = 0
+    while True:
+        image = apply(arrays.from_numpy(krylov.last.reshape(shape), start))
         products += 1
-        length = arrays.norm(image)
-        change = abs(length - estimate)
-        estimate, vector = length, image
-        ratio = min(change / previous_change, 0.99) if previous_change > 0.0 else 0.0
-        if products > 1 and change * max(1.0, ratio / (1.0 - ratio)) <= tolerance * estimate:
+        krylov.add(arrays.host(image).astype(np.float64).reshape(fresh.shape))
+        values, residuals = krylov.values, krylov.residuals
+        estimate = float(np.max(values))
+        settled = np.all(values + residuals <= (1.0 + tolerance) * estimate)
+        if (
+            not estimate > 0.0
+            or not np.isfinite(estimate)
+            or products >= max_products
+            or (settled and products >= least)
+        ):
             break
-        previous_change = change
+        if krylov.size == MAX_BASIS:
+            krylov = _Krylov(krylov.vectors())
     count_products(memory, products)
-    if estimate > 0.0 and np.isfinite(estimate):
-        memory[key] = np.array(arrays.host(vector / estimate))
-    return safety * estimate
+    if 0.0 < estimate < np.inf:
+        memory[key] = krylov.vectors().reshape(shape)
+    return safety * max(estimate, 0.0)
 
 
-def largest_singular_square(factor: Array, method: Method = "power", memory: Memory | None = None, key: str = "power") -> float:
+class _Krylov:
+    """Lanczos' recurrence for several operators at once, one a row, with orthogonalisation against all vectors."""
+
+    def __init__(self, vectors: Matrix) -> None:
+        self.basis = [_normalised(vectors)[0]]
+        self.images: list[Matrix] = []
+
+    @property
+    def size(self) -> int:
+        return len(self.images)
+
+    @property
+    def last(self) -> Matrix:
+        return self.basis[self.size]
+
+    def add(self, image: Matrix) -> None:
+        """Take ``A`` applied to the last vector."""
+        self.images.append(image)
+        rest = image
+        for _ in range(2):  # once more removes what rounding left
+            for vector in self.basis:
+                rest = rest - np.sum(vector * rest, axis=1, keepdims=True) * vector
+        following, lengths = _normalised(rest)
+        basis, images = np.stack(self.basis, axis=1), np.stack(self.images, axis=1)
+        projected = basis @ np.swapaxes(images, 1, 2)
+        projected = 0.5 * (projected + np.swapaxes(projected, 1, 2))
+        if not np.all(np.isfinite(projected)):
+            self.values = self.residuals = np.full(len(image), np.nan)
+            return
+        eigenvalues, coefficients = np.linalg.eigh(projected)
+        self.values, self.coefficients = eigenvalues[:, -1], coefficients[:, :, -1]
+        self.residuals = lengths * np.abs(self.coefficients[:, -1])
+        self.basis.append(following)
+
+    def vectors(self) -> Matrix:
+        """The vectors that belong to the largest eigenvalues."""
+        weights = self.coefficients.T[:, :, None]
+        return np.sum(weights * np.stack(self.basis[: self.size]), axis=0)
+
+
+def _normalised(vectors: Matrix) -> tuple[Matrix, np.ndarray[Any, np.dtype[np.float64]]]:
+    """Each row divided by its length (a row of zeros stays what it is), and the lengths."""
+    lengths = np.linalg.norm(vectors, axis=1)
+    return vectors / np.where(lengths > 0.0, lengths, 1.0)[:, None], lengths
+
+
+def largest_singular_square(
+    factor: Array, method: Method = "power", memory: Memory | None = None, key: str = "power"
+) -> float:
     r"""``||F||_2^2``, the largest eigenvalue of ``F^T F``, for a matrix ``F``, dense or CSR.
 
     ``"power"``: :func:`power_iteration` on ``F^T (F v)``, one percent more than the estimate, no Gram matrix;

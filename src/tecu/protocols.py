@@ -99,6 +99,12 @@ class Restricted:
         hessian = getattr(self.coupling, "hessian", None)
         return None if hessian is None else hessian(self.block, self.z, v)
 
+    def is_quadratic(self) -> bool:
+        """Whether ``H`` is quadratic in this block, so that :meth:`hessian` answers."""
+        if getattr(self.coupling, "hessian", None) is None:
+            return False
+        return self.hessian(self.z[self.block]) is not None
+
     def lipschitz(self, memory: Memory) -> float | None:
         """A Lipschitz constant of the gradient, or ``None``.
 

@@ -1,0 +1,218 @@
+r"""Whether the convergence theorem covers a run, computed from its visits.
+
+The theorem. Each visit to a block ``b`` lowers
+
+    ``Phi = Psi(z) + sum_b weight_b ||z_b - before_b||^2 + sum_b reserve_b``
+
+by at least ``a ||move||^2``, with ``before_b`` the block's value before its latest visit; and some element ``P`` of the
+subdifferential of ``Phi`` is bounded by the latest moves. If moreover ``Psi`` is coercive and has the
+Kurdyka-Lojasiewicz property, the iterates converge to a critical point of ``Psi``.
+
+| update | weight | a |
+|---|---|---|
+| proximal | 0 | ``eta/2`` |
+| prox-linear | 0 | ``(gamma - L)/2``; ``gamma - L/2`` for a convex term |
+| inertial (iPALM) | ``delta/2`` | ``((1 - alpha) gamma - (1 + beta) L - delta)/2`` |
+| embed | ``c^2/eta`` | ``eta/4 - c^2/eta`` |
+| embed, summable tolerances | 0, tail sum in reserve | ``eta/4`` |
+
+Everything that can be computed is: the fall of ``Phi`` at every visit, the size of every error, the truth of a
+strategy's claims at some visits, the gradients against differences. What cannot is listed as assumed.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from tecu.schedule import LARGEST_GAP
+from tecu.state import Check, Outcome, State, Visit
+
+TAIL_SWEEPS, TAIL_SHARE = 5, 0.2  # "holds from k on" needs this much of the run behind k
+
+
+class Verdict(enum.Enum):
+    """What the certificate says."""
+
+    HOLDS = "The convergence theorem covers the whole run."
+    HOLDS_TO_ROUNDING = (
+        "The convergence theorem covers the whole run, some errors being at the level of rounding."
+    )
+    HOLDS_FROM = "The convergence theorem covers the run from some iteration on."
+    DOES_NOT_HOLD = "The convergence theorem does not cover the run."
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """The verdict on a run, and what it rests on."""
+
+    verdict: Verdict
+    reason: str  # one sentence: from when on, or why not
+    holds_from: int | None  # the iteration from which the theorem covers the run; 0: all of it; None: never
+    violations: list[Visit]  # visits that the theorem does not cover, each with its fault
+    fallbacks: int  # visits whose strategy was overruled by a safe step; covered by the theorem
+    descent_a: float  # the smallest constant a of all visits
+    slack: float  # the largest rounding allowed in a comparison of Phi
+    assumptions: list[str]  # what the theorem needs and nobody can compute
+    iterations: int
+    visits: int
+    _residual: Callable[[], float] = field(repr=False, compare=False)
+
+    @property
+    def holds(self) -> bool:
+        """Whether the theorem covers the run, at least from some iteration on."""
+        return self.verdict is not Verdict.DOES_NOT_HOLD
+
+    @cached_property
+    def residual(self) -> float:
+        """``||P||``, ``P`` an element of the subdifferential of ``Phi`` at the end; computed when first asked for."""
+        return self._residual()
+
+    def summary(self) -> str:
+        """The verdict in words a user understands."""
+        lines = [f"Certificate: {self.reason}"]
+        lines.append(
+            f"  {self.visits} visits in {self.iterations} iterations, {self.fallbacks} fallbacks, {len(self.violations)} violations; "
+            f"Phi falls by at least {self.descent_a:.3g} ||move||^2 a visit; residual ||P|| = {self.residual:.3g}"
+        )
+        lines += [f"  assumed: {assumption}" for assumption in self.assumptions]
+        return "\n".join(lines)
+
+
+def lyapunov(start_value: float, visits: Sequence[Visit]) -> list[float]:
+    """``Phi`` at the start and after each visit."""
+    reserves: dict[str, float] = {}
+    for visit in visits:
+        reserves.setdefault(visit.block, visit.reserve_before)
+    held: dict[str, float] = {}
+    values = [start_value + math.fsum(reserves.values())]
+    for visit in visits:
+        held[visit.block] = visit.weight * visit.move**2
+        reserves[visit.block] = visit.reserve
+        values.append(visit.value + math.fsum(held.values()) + math.fsum(reserves.values()))
+    return values
+
+
+def violations(start_value: float, visits: Sequence[Visit]) -> list[Visit]:
+    """The visits that the theorem does not cover: those with a fault, and those where ``Phi`` fell too little."""
+    found = []
+    phi = lyapunov(start_value, visits)
+    for before, after, visit in zip(phi, phi[1:], visits, strict=False):
+        if visit.fault is not None:
+            found.append(visit)
+            continue
+        missing = after - before + visit.descent * visit.move**2
+        if missing > visit.slack:
+            sentence = (
+                f"the Lyapunov function fell {missing:.3g} less than the theorem says at a {visit.outcome.value}; "
+                "a Lipschitz constant, a gradient or a prox is wrong"
+            )
+            if visit.outcome is Outcome.EXTRAPOLATED:
+                sentence = f"the extrapolated step let the Lyapunov function rise by {missing:.3g} more than the theorem allows"
+            found.append(replace(visit, fault=sentence))
+    return found
+
+
+def certify(
+    state: State,
+    theorem: Sequence[str] = (),
+    residual: Callable[[], float] = lambda: math.nan,
+    notes: Sequence[str] = (),
+) -> Certificate:
+    """The certificate of a run.
+
+    ``theorem`` lists reasons why no theorem covers the settings; ``notes`` what could not be checked.
+    """
+    visits = list(state.visits)
+    bad = violations(state.start_value, visits)
+    verdict, reason, holds_from = _verdict(state, visits, bad, [*theorem, *_schedule_faults(visits)])
+    return Certificate(
+        verdict=verdict,
+        reason=reason,
+        holds_from=holds_from,
+        violations=bad,
+        fallbacks=sum(visit.outcome is Outcome.FELL_BACK for visit in visits),
+        descent_a=min((visit.descent for visit in visits), default=math.nan),
+        slack=max((visit.slack for visit in visits), default=0.0),
+        assumptions=[*_assumptions(visits), *notes],
+        iterations=state.t,
+        visits=len(visits),
+        _residual=residual,
+    )
+
+
+def _verdict(
+    state: State, visits: Sequence[Visit], bad: Sequence[Visit], no_theorem: Sequence[str]
+) -> tuple[Verdict, str, int | None]:
+    failed = [check for check in state.checks if not check.passed]
+    blocking = [*(_failure(check) for check in failed), *no_theorem]
+    if not visits:
+        blocking.append("no block was visited")
+    if blocking:
+        return Verdict.DOES_NOT_HOLD, f"does not hold, because {blocking[0]}.", None
+    if not bad:
+        if any(visit.outcome is Outcome.ACCEPTED_BY_FLOOR for visit in visits):
+            return (
+                Verdict.HOLDS_TO_ROUNDING,
+                "holds to rounding: some errors are too small to be told from zero.",
+                0,
+            )
+        return Verdict.HOLDS, "holds for the whole run.", 0
+    last = bad[-1]
+    tail = state.t - last.sweep
+    if tail >= max(TAIL_SWEEPS, TAIL_SHARE * state.t):
+        return (
+            Verdict.HOLDS_FROM,
+            f"holds from iteration {last.sweep} on ({len(bad)} earlier visits are not covered).",
+            last.sweep,
+        )
+    reason = (
+        f"does not hold, because at iteration {last.sweep}, block {last.block!r}, {last.fault} "
+        f"({len(bad)} of {len(visits)} visits are not covered)."
+    )
+    return Verdict.DOES_NOT_HOLD, reason, None
+
+
+def _failure(check: Check) -> str:
+    return f"{check.name} failed for block {check.block!r}: {check.detail}"
+
+
+def largest_gap(visits: Sequence[Visit]) -> tuple[str, int]:
+    """The block that rested longest and for how many sweeps."""
+    if not visits:
+        return "", 0
+    last: dict[str, int] = {}
+    worst, gap = visits[0].block, 1
+    end = visits[-1].sweep
+    for visit in visits:
+        rest = visit.sweep - last.get(visit.block, 0)
+        if rest > gap:
+            worst, gap = visit.block, rest
+        last[visit.block] = visit.sweep
+    for block, sweep in last.items():
+        if end - sweep > gap:
+            worst, gap = block, end - sweep
+    return worst, gap
+
+
+def _schedule_faults(visits: Sequence[Visit]) -> list[str]:
+    block, gap = largest_gap(visits)
+    if gap > LARGEST_GAP:
+        return [f"the schedule is not essentially cyclic: block {block!r} rested for {gap} iterations"]
+    return []
+
+
+def _assumptions(visits: Sequence[Visit]) -> list[str]:
+    norms: dict[str, float] = {}
+    for visit in visits:
+        norms[visit.block] = max(norms.get(visit.block, 0.0), visit.norm)
+    seen = ", ".join(f"||{block}|| <= {size:.3g}" for block, size in norms.items())
+    return [
+        "Psi has the Kurdyka-Lojasiewicz property (true of semi-algebraic functions: polynomials, norms, l0, rank, "
+        "boxes, spheres, Stiefel manifolds)",
+        f"Psi is coercive, or the iterates stay bounded for another reason (largest norms seen: {seen})",
+        "the gradient of H is Lipschitz continuous on bounded sets, and each prox is a global minimiser",
+    ]

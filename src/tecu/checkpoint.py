@@ -1,0 +1,277 @@
+"""Saving and loading a state: one ``.npz`` file, no pickle, written atomically."""
+
+from __future__ import annotations
+
+import enum
+import hashlib
+import json
+import os
+import tempfile
+import time
+import zipfile
+from collections.abc import Mapping
+from dataclasses import asdict, fields, is_dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tecu import arrays
+from tecu.state import Check, Outcome, Standing, State, Visit, VisitLog
+
+FORMAT = "tecu-state-1"
+SAMPLE = 1 << 18  # entries of a large array that go into a fingerprint
+
+
+def save_state(path: str | os.PathLike[str], state: State) -> None:
+    """Write a state to one file, atomically: a killed writer leaves the old file whole.
+
+    >>> import tempfile, numpy as np, tecu
+    >>> from tecu import couplings, terms
+    >>> problem = tecu.Problem(couplings.MatrixFactorization(np.eye(3)), {"W": terms.L1(0.1), "D": terms.UnitColumns()})
+    >>> solver = tecu.Solver(problem, tecu.ProxLinear())
+    >>> state = next(solver.iterate({"W": np.ones((3, 2)), "D": np.eye(3)[:, :2]}))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     tecu.save_state(folder + "/run.npz", state)
+    ...     tecu.load_state(folder + "/run.npz").t
+    1
+    """
+    store: dict[str, np.ndarray[Any, Any]] = {}
+    document = {
+        "format": FORMAT,
+        "t": state.t,
+        "z": _pack(dict(state.z), store),
+        "before": _pack(dict(state.before), store),
+        "memory": _pack({block: dict(kept) for block, kept in state.memory.items()}, store),
+        "standing": {block: asdict(standing) for block, standing in state.standing.items()},
+        "value": state.value,
+        "start_value": state.start_value,
+        "seconds": state.seconds,
+        "best_value": state.best_value,
+        "best": None if state.best is state.z else _pack(dict(state.best), store),
+        "checks": [asdict(check) for check in state.checks],
+        "fingerprint": state.fingerprint,
+        "visits": _pack_visits(state.visits, store),
+    }
+    store["document"] = np.frombuffer(json.dumps(document).encode(), dtype=np.uint8)
+    write_atomically(Path(path), store)
+
+
+def load_state(path: str | os.PathLike[str]) -> State:
+    """Read a state that :func:`save_state` wrote."""
+    store = read_arrays(Path(path))
+    try:
+        document = json.loads(bytes(store["document"]))
+        found = document["format"]
+    except (KeyError, ValueError, TypeError) as reason:
+        raise ValueError(f"{path} is not a saved state") from reason
+    if found != FORMAT:
+        raise ValueError(f"{path} has the format {found!r}, this version reads {FORMAT!r}")
+    z = _unpack(document["z"], store)
+    visits = _unpack_visits(document["visits"], store)
+    return State(
+        t=document["t"], z=z, before=_unpack(document["before"], store), memory=_unpack(document["memory"], store),
+        standing={block: Standing(**standing) for block, standing in document["standing"].items()},
+        value=document["value"], start_value=document["start_value"], visits=VisitLog(visits, len(visits)),
+        seconds=document["seconds"], best_value=document["best_value"],
+        best=z if document["best"] is None else _unpack(document["best"], store),
+        checks=tuple(Check(**check) for check in document["checks"]), fingerprint=document["fingerprint"],
+    )  # fmt: skip
+
+
+class Checkpoint:
+    """A callback that saves the state at most every ``seconds`` seconds, and when the run ends.
+
+    ``solver.run(start, callbacks=[tecu.Checkpoint("run.npz")])``; after a crash ``solver.run(tecu.load_state("run.npz"))``.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], seconds: float = 30.0) -> None:
+        self.path, self.seconds = Path(path), seconds
+        self._due = time.monotonic() + seconds
+        self._unsaved: State | None = None
+
+    def __call__(self, state: State) -> None:
+        """Save if it is time."""
+        self._unsaved = state
+        if time.monotonic() >= self._due:
+            self.close()
+
+    def close(self) -> None:
+        """Save what has not been saved yet."""
+        if self._unsaved is not None:
+            save_state(self.path, self._unsaved)
+            self._unsaved = None
+        self._due = time.monotonic() + self.seconds
+
+
+# -- files ------------------------------------------------------------------------------------------------------
+
+
+def write_atomically(path: Path, store: Mapping[str, np.ndarray[Any, Any]]) -> None:
+    """Write arrays to ``path`` by way of a temporary file in the same folder."""
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            np.savez(file, allow_pickle=False, **store)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def read_arrays(path: Path) -> dict[str, np.ndarray[Any, Any]]:
+    """All arrays of an ``.npz`` file; never unpickles. Sizes are checked against the file before memory is taken."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            sizes = sum(entry.file_size for entry in archive.infolist())
+        if sizes > path.stat().st_size * 2 + (1 << 20):  # np.savez does not compress
+            raise ValueError(
+                f"{path} unpacks to {sizes} bytes, far more than it holds; it was not written by tecu"
+            )
+        with np.load(path, allow_pickle=False) as archive:
+            return {name: archive[name] for name in archive.files}
+    except (zipfile.BadZipFile, EOFError, KeyError) as reason:
+        raise ValueError(f"{path} is damaged or not an .npz file: {reason}") from reason
+
+
+# -- a tree of plain values and arrays ----------------------------------------------------------------------------
+
+
+def _pack(value: Any, store: dict[str, np.ndarray[Any, Any]]) -> Any:
+    """A JSON tree; arrays go to ``store`` and leave a note of their kind."""
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, Mapping):
+        return {"dict": {str(key): _pack(item, store) for key, item in value.items()}}
+    if isinstance(value, list | tuple):
+        return {"list" if isinstance(value, list) else "tuple": [_pack(item, store) for item in value]}
+    if isinstance(value, np.generic):
+        return {"array": _put(np.asarray(value), store), "kind": "scalar"}
+    if arrays.is_sparse(value):
+        parts = {name: _put(getattr(value, name), store) for name in ("data", "indices", "indptr")}
+        return {"csr": parts, "shape": list(value.shape)}
+    if hasattr(value, "shape") and hasattr(value, "dtype"):
+        return {"array": _put(arrays.host(value), store), "kind": _kind(value)}
+    raise TypeError(f"a state can keep numbers, strings, lists, dicts and arrays, not {type(value).__name__}")
+
+
+def _put(value: np.ndarray[Any, Any], store: dict[str, np.ndarray[Any, Any]]) -> str:
+    name = f"a{len(store)}"
+    store[name] = value
+    return name
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, np.ndarray):
+        return "numpy"
+    return (
+        "torch"
+        if arrays.is_torch(value)
+        else arrays.namespace(value).__name__.split(".")[
+            -2 if "compat" in arrays.namespace(value).__name__ else 0
+        ]
+    )
+
+
+def _unpack(tree: Any, store: Mapping[str, np.ndarray[Any, Any]]) -> Any:
+    if not isinstance(tree, dict):
+        return tree
+    if "dict" in tree:
+        return {key: _unpack(item, store) for key, item in tree["dict"].items()}
+    if "list" in tree:
+        return [_unpack(item, store) for item in tree["list"]]
+    if "tuple" in tree:
+        return tuple(_unpack(item, store) for item in tree["tuple"])
+    if "csr" in tree:
+        from scipy.sparse import csr_array
+
+        return csr_array(
+            tuple(store[tree["csr"][name]] for name in ("data", "indices", "indptr")),
+            shape=tuple(tree["shape"]),
+        )
+    return _as_kind(store[tree["array"]], tree["kind"])
+
+
+def _as_kind(value: np.ndarray[Any, Any], kind: str) -> Any:
+    if kind == "numpy":
+        return value
+    if kind == "scalar":
+        return value[()]
+    if kind == "torch":
+        import torch
+
+        return torch.from_numpy(value)
+    if kind == "jax":
+        import jax.numpy
+
+        return jax.numpy.asarray(value)
+    import importlib
+
+    if kind != "array_api_strict":
+        raise ValueError(f"the saved state holds an array of the unknown kind {kind!r}")
+    return importlib.import_module(kind).asarray(value)
+
+
+def _pack_visits(visits: VisitLog, store: dict[str, np.ndarray[Any, Any]]) -> dict[str, Any]:
+    """Visits as columns: numbers as arrays, the rest as lists."""
+    columns: dict[str, Any] = {}
+    for column in fields(Visit):
+        values = [getattr(visit, column.name) for visit in visits]
+        if column.type in ("int", "float", "bool"):
+            columns[column.name] = {"array": _put(np.asarray(values, dtype=column.type), store)}
+        else:
+            columns[column.name] = [value.name if isinstance(value, enum.Enum) else value for value in values]
+    return columns
+
+
+def _unpack_visits(columns: Mapping[str, Any], store: Mapping[str, np.ndarray[Any, Any]]) -> list[Visit]:
+    plain = {name: store[c["array"]].tolist() if isinstance(c, dict) else c for name, c in columns.items()}
+    plain["outcome"] = [Outcome[name] for name in plain["outcome"]]
+    names = list(plain)
+    return [Visit(**dict(zip(names, row, strict=True))) for row in zip(*plain.values(), strict=True)]
+
+
+# -- fingerprints -----------------------------------------------------------------------------------------------
+
+
+def fingerprint(*parts: Any) -> str:
+    """A digest of a problem and its settings: types, numbers, names, and a sample of every array."""
+    digest = hashlib.blake2b(digest_size=16)
+    _feed(digest, parts, depth=0)
+    return digest.hexdigest()
+
+
+def _feed(digest: Any, value: Any, depth: int) -> None:
+    digest.update(f"{type(value).__name__}:".encode())
+    if depth > 8:
+        return
+    if value is None or isinstance(value, bool | int | float | str | np.generic):
+        digest.update(repr(value).encode())
+    elif isinstance(value, Mapping):
+        for key, item in value.items():
+            digest.update(repr(key).encode())
+            _feed(digest, item, depth + 1)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            _feed(digest, item, depth + 1)
+    elif hasattr(value, "shape") and hasattr(value, "dtype"):
+        _feed_array(digest, value)
+    elif callable(value) and hasattr(value, "__qualname__"):
+        digest.update(f"{value.__module__}.{value.__qualname__}".encode())
+    elif is_dataclass(value):
+        for item in fields(value):
+            _feed(digest, getattr(value, item.name), depth + 1)
+    elif hasattr(value, "__dict__"):  # attributes with an underscore are caches, not settings
+        _feed(digest, {k: v for k, v in vars(value).items() if not k.startswith("_")}, depth + 1)
+
+
+def _feed_array(digest: Any, value: Any) -> None:
+    digest.update(f"{tuple(value.shape)}{value.dtype}".encode())
+    if type(value).__module__.split(".")[0] in ("dask", "zarr"):
+        return  # data that may not fit in memory: shape and type have to do
+    flat = arrays.host(value)
+    flat = flat.reshape(-1) if flat.flags.c_contiguous else flat.ravel(order="K")
+    stride = max(1, flat.size // SAMPLE)
+    digest.update(np.ascontiguousarray(flat[::stride]).tobytes())

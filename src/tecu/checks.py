@@ -1,0 +1,106 @@
+"""Tests of what a user or a strategy claims, made at the start, at the end and at a few random visits."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tecu import arrays
+from tecu.arrays import Array
+from tecu.problem import Problem, SubProblem
+from tecu.state import Check, State
+
+if TYPE_CHECKING:
+    from tecu.solver import Last
+
+AUDIT_EVERY = 25  # one visit in this many, at a random place: 4 %
+
+
+def audit_due(seed: int, index: int) -> bool:
+    """Whether visit ``index`` is one of the random ones to audit; a function of the seed alone, so that runs repeat."""
+    group, place = divmod(index, AUDIT_EVERY)
+    return int(np.random.default_rng((seed, 3, group)).integers(AUDIT_EVERY)) == place
+
+
+def check_gradients(problem: Problem, z: Mapping[str, Array], seed: int, name: str) -> list[Check]:
+    """One directional difference a block: ``(H(z + s v) - H(z - s v)) / 2s`` against ``<grad_b H, v>``.
+
+    The direction is half the gradient's own, so that the derivative is not lost in noise, half random, so that a
+    gradient that is wrongly zero is seen.
+    """
+    return [
+        _check_gradient(problem, dict(z), block, np.random.default_rng((seed, 4, i)), name)
+        for i, block in enumerate(z)
+    ]
+
+
+def _check_gradient(
+    problem: Problem, z: dict[str, Array], block: str, rng: np.random.Generator, name: str
+) -> Check:
+    x = z[block]
+    gradient = problem.coupling.grad(block, z)
+    direction = _direction(x, gradient, rng)
+    r = arrays.unit_roundoff(x)
+    size = arrays.norm(direction)
+    if size == 0.0 or not math.isfinite(size):
+        return Check(name, block, True, "the block has no direction to test")
+    s = (2 * r) ** (1 / 3) * (arrays.norm(x) or 1.0) / size
+    up, down = (float(problem.coupling.value({**z, block: x + step * direction})) for step in (s, -s))
+    difference, claimed = (up - down) / (2 * s), arrays.inner(gradient, direction)
+    magnitude = max(problem.restrict(block, z).magnitude(v) for v in (up, down))
+    noise = 64 * r * math.sqrt(math.prod(x.shape)) * max(magnitude, abs(up), abs(down)) / s
+    allowed = (2 * r) ** (1 / 4) * (abs(difference) + abs(claimed)) + noise
+    passed = bool(abs(difference - claimed) <= allowed)
+    return Check(
+        name,
+        block,
+        passed,
+        f"the gradient says {claimed:.6g} along a direction, differences say {difference:.6g}",
+    )
+
+
+def _direction(x: Array, gradient: Array, rng: np.random.Generator) -> Array:
+    if arrays.is_sparse(x):
+        return _sparse_direction(x, gradient, rng)
+    noise = arrays.from_numpy(rng.standard_normal(tuple(x.shape)), x)
+    size = arrays.norm(gradient)
+    noise = noise / arrays.norm(noise)
+    return noise + gradient / size if size > 0.0 else noise
+
+
+def _sparse_direction(x: Any, gradient: Array, rng: np.random.Generator) -> Array:
+    """The same on the stored entries of a CSR block and a few more."""
+    from scipy.sparse import csr_array
+
+    rows, cols = rng.integers(x.shape[0], size=100), rng.integers(x.shape[1], size=100)
+    stored = x.tocoo()
+    rows, cols = np.concatenate([rows, stored.coords[0]]), np.concatenate([cols, stored.coords[1]])
+    flat = np.unique(rows.astype(np.int64) * x.shape[1] + cols)
+    rows, cols = np.divmod(flat, x.shape[1])
+    noise = rng.standard_normal(flat.size)
+    along = arrays.host(arrays.dense(gradient))[rows, cols].astype(np.float64)
+    size = float(np.linalg.norm(along))
+    values = noise / np.linalg.norm(noise) + (along / size if size > 0.0 else 0.0)
+    return csr_array((values.astype(x.dtype), (rows, cols)), shape=x.shape)
+
+
+def residual(problem: Problem, state: State, last: Mapping[str, Last]) -> float:
+    """``||P||`` for an element ``P`` of the subdifferential of ``Phi`` at the end of a run.
+
+    A block's last visit left ``g = tau (center - u) - grad phi(source)`` in the subdifferential of its term. So
+    ``P_b = g + grad_b H(z) + 2 weight (z_b - before_b)`` for the block and ``-2 weight (z_b - before_b)`` for its past value.
+    """
+    if set(last) != set(state.z):  # resumed and not gone on with: the problem's own measure serves
+        return problem.stationarity(state.z)
+    squares = []
+    for block, latest in last.items():
+        step = latest.step
+        sub = SubProblem.of(problem, block, latest.z, step.eta)
+        subgradient = step.tau * (step.center - step.u) - sub.grad(step.source)
+        pull = 2 * step.weight * (step.u - sub.previous)
+        element = subgradient + problem.restrict(block, state.z).grad(step.u) + pull
+        squares += [arrays.norm(element) ** 2, arrays.norm(pull) ** 2]
+    return math.sqrt(math.fsum(squares))

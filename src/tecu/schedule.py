@@ -1,0 +1,70 @@
+"""In which order the blocks are visited.
+
+A schedule is a function of the sweep's number and a random generator that depends only on the seed and that number:
+a resumed run repeats it without any state of its own.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+Schedule: TypeAlias = str | Sequence[str] | Callable[..., Sequence[str]]
+Order: TypeAlias = Callable[[int], list[str]]
+LARGEST_GAP = (
+    10  # sweeps a block may rest under a user's function before the theorem no longer covers the run
+)
+
+
+def make_order(schedule: Schedule, blocks: Sequence[str], seed: int) -> Order:
+    """The blocks of sweep ``t = 1, 2, ...`` as a function of ``t``.
+
+    ``"cyclic"`` is the order of the terms, ``"shuffled"`` a random order each sweep, a list may name blocks several
+    times, and a function ``f(t)`` or ``f(t, rng)`` returns a list.
+    """
+    if isinstance(schedule, str):
+        if schedule == "cyclic":
+            return lambda t: list(blocks)
+        if schedule == "shuffled":
+            return lambda t: [blocks[i] for i in np.random.default_rng((seed, 1, t)).permutation(len(blocks))]
+        raise ValueError(
+            f"schedule must be 'cyclic', 'shuffled', a list of blocks or a function, got {schedule!r}"
+        )
+    if callable(schedule):
+        return _from_function(schedule, blocks, seed)
+    order = list(schedule)
+    _check_names(order, blocks)
+    resting = [block for block in blocks if block not in order]
+    if resting:
+        raise ValueError(
+            f"schedule {order} never visits block {resting[0]!r}; every block must come at least once"
+        )
+    return lambda t: list(order)
+
+
+def _from_function(function: Callable[..., Sequence[str]], blocks: Sequence[str], seed: int) -> Order:
+    takes_rng = _positional_parameters(function) >= 2
+
+    def order(t: int) -> list[str]:
+        arguments: tuple[Any, ...] = (t, np.random.default_rng((seed, 1, t))) if takes_rng else (t,)
+        names = list(function(*arguments))
+        _check_names(names, blocks)
+        return names
+
+    return order
+
+
+def _positional_parameters(function: Callable[..., Any]) -> int:
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return sum(p.kind in kinds for p in inspect.signature(function).parameters.values())
+
+
+def _check_names(names: Sequence[str], blocks: Sequence[str]) -> None:
+    if not names:
+        raise ValueError(f"the schedule gave an empty sweep; it must name some of {list(blocks)}")
+    for name in names:
+        if name not in blocks:
+            raise ValueError(f"the schedule names block {name!r}, but the problem has {list(blocks)}")

@@ -1,0 +1,306 @@
+"""The solver: the only outer loop in the code base."""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tecu import arrays
+from tecu.arrays import Array
+from tecu.certificate import Certificate, certify
+from tecu.checks import audit_due, check_gradients, residual
+from tecu.checkpoint import fingerprint
+from tecu.problem import Problem, SubProblem
+from tecu.schedule import Schedule, make_order
+from tecu.state import Result, Standing, State, Status, Visit, VisitLog
+from tecu.stop import MaxIter, RelativeChange, Rule
+from tecu.updates.base import Step, Update
+from tecu.updates.proximal import Proximal, no_closed_form
+
+log = logging.getLogger("tecu")
+Callback = Callable[[State], bool | None]
+
+
+class _Diverged(Exception):
+    """A block or the objective was not finite; carries the last good state."""
+
+    def __init__(self, state: State, block: str) -> None:
+        super().__init__(f"block {block!r} or the objective after its update is not finite")
+        self.state = state
+
+
+@dataclass(frozen=True)
+class Last:
+    """A block's latest visit, kept for the audit and the residual at the end."""
+
+    visit: int  # its index
+    step: Step
+    z: Mapping[str, Array]  # the blocks when it was made, this one as it was before
+
+
+class Solver:
+    r"""Visits the blocks of a problem, updating each in its own way.
+
+    Parameters
+    ----------
+    problem
+        What to minimise.
+    updates
+        An update a block, ``{"W": ProxLinear(), "D": Embed(strategies.ADMM())}``, or one for all blocks.
+    schedule
+        ``"cyclic"``, ``"shuffled"``, a list of blocks with repeats, or a function of the iteration.
+    seed
+        Of the shuffling, the audits and the strategies' random numbers.
+
+    Examples
+    --------
+    >>> import numpy as np, tecu
+    >>> from tecu import couplings, stop, terms
+    >>> rng = np.random.default_rng(0)
+    >>> Y = np.abs(rng.normal(size=(6, 8)))
+    >>> problem = tecu.Problem(couplings.MatrixFactorization(Y), {"W": terms.NonNegative(), "D": terms.NonNegative()})
+    >>> solver = tecu.Solver(problem, tecu.ProxLinear())
+    >>> result = solver.run({"W": np.ones((8, 2)), "D": rng.random((6, 2))}, stop=stop.MaxIter(20))
+    >>> result.certificate.verdict.name
+    'HOLDS'
+    >>> bool(result.history["value"][-1] < result.history["value"][0])
+    True
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        updates: Mapping[str, Update] | Update,
+        schedule: Schedule = "cyclic",
+        seed: int = 0,
+    ) -> None:
+        if not isinstance(updates, Mapping):
+            updates = dict.fromkeys(problem.blocks, updates)
+        for block in updates:
+            if block not in problem.terms:
+                raise ValueError(f"updates names block {block!r}, but the problem has {list(problem.blocks)}")
+        for block in problem.blocks:
+            if block not in updates:
+                raise ValueError(f"block {block!r} has no update; updates has {list(updates)}")
+            if not callable(getattr(updates[block], "visit", None)):
+                raise TypeError(
+                    f"block {block!r}: {updates[block]!r} is not an update; use Proximal(), ProxLinear() or Embed(strategy)"
+                )
+        self.problem, self.updates, self.seed = problem, dict(updates), seed
+        self.schedule = schedule
+        self._order = make_order(schedule, problem.blocks, seed)
+
+    def iterate(self, start: Mapping[str, Array] | State | Result) -> Iterator[State]:
+        """The states after sweep 1, 2, ... from a start, or the ones that follow a state; ends only if it diverges."""
+        state, last = self._begin(start), dict[str, Last]()
+        try:
+            while True:
+                state = self._sweep(state, last)
+                yield state
+        except _Diverged as problem:
+            log.warning("%s; iteration %d is the last good one", problem, problem.state.t)
+
+    def run(
+        self,
+        start: Mapping[str, Array] | State | Result,
+        stop: Rule | None = None,
+        callbacks: Sequence[Callback] = (),
+        progress: bool = False,
+    ) -> Result:
+        """Iterate until a rule or a callback says stop.
+
+        Parameters
+        ----------
+        start
+            The blocks to start from, or a state or result to go on from.
+        stop
+            A rule of :mod:`tecu.stop`; ``RelativeChange(1e-4) | MaxIter(1000)`` unless given. ``MaxIter`` and ``MaxTime``
+            count the whole run, resumed or not.
+        callbacks
+            Called with each state; one that returns ``True`` stops the run.
+        progress
+            Show a progress line.
+        """
+        rule = RelativeChange(1e-4) | MaxIter(1000) if stop is None else stop
+        if not isinstance(rule, Rule):
+            raise TypeError(f"stop must be a rule such as stop.MaxIter(100), got {stop!r}")
+        callbacks = [*callbacks]
+        if progress:
+            from tecu.progress import ProgressLine
+
+            callbacks.append(ProgressLine())
+        state, last = self._begin(start), dict[str, Last]()
+        status = rule.check(state, self.problem)
+        try:
+            while status is None:
+                state = self._sweep(state, last)
+                # Every callback sees every state, also the last one.
+                asked = [callback(state) is True for callback in callbacks]
+                status = rule.check(state, self.problem)
+                if status is None and any(asked):
+                    status = Status.STOPPED
+                if status is None and all(visit.move == 0.0 for visit in state.visits.of_sweep(state.t)):
+                    status = Status.STALLED
+        except _Diverged as trouble:
+            log.warning("%s; iteration %d is the last good one", trouble, trouble.state.t)
+            state, status = trouble.state, Status.DIVERGED
+        finally:
+            for callback in callbacks:
+                getattr(callback, "close", lambda: None)()
+        return self._finish(state, status, last)
+
+    # -- start and end ------------------------------------------------------------------------------------------
+
+    def _begin(self, start: Any) -> State:
+        if isinstance(start, Result):
+            start = start.state
+        mark = fingerprint(self.problem, self.updates, self.schedule, self.seed)
+        if isinstance(start, State):
+            if start.fingerprint != mark:
+                raise ValueError(
+                    "this state belongs to another problem or to other settings; resume with the solver it came from, "
+                    "or start anew from state.z"
+                )
+            return start
+        z = self.problem.check_start(start)
+        for block, update in self.updates.items():
+            if isinstance(update, Proximal):
+                sub = SubProblem.of(self.problem, block, z, update.eta)
+                if sub.smooth.minimize(sub.term, update.eta) is None:
+                    raise TypeError(no_closed_form(sub))
+        value = self.problem.value(z)
+        checks = check_gradients(self.problem, z, self.seed, "the gradient test at the start")
+        standing = {
+            block: Standing(float(term.value(z[block]))) for block, term in self.problem.terms.items()
+        }
+        return State(
+            t=0, z=z, before={}, memory={block: {} for block in z}, standing=standing, value=value, start_value=value, visits=VisitLog([], 0),
+            seconds=0.0, best_value=value, best=z, checks=tuple(checks), fingerprint=mark,
+        )  # fmt: skip
+
+    def _finish(self, state: State, status: Status, last: dict[str, Last]) -> Result:
+        state = self._audited(state, last)
+        if state.t:
+            checks = check_gradients(
+                self.problem, state.z, self.seed + state.t, "the gradient test at the end"
+            )
+            state = replace(state, checks=(*state.checks, *checks))
+        for block in self.problem.blocks:
+            moves = [visit.move for visit in state.visits if visit.block == block]
+            if len(moves) > 1 and not any(moves):
+                warnings.warn(
+                    f"block {block!r} never moved in {len(moves)} visits; its start may be a critical point of its "
+                    "sub-problem, such as zero",
+                    RuntimeWarning,
+                    stacklevel=3,
+                )
+        return Result(state, status, self._certificate(state, last))
+
+    def _certificate(self, state: State, last: Mapping[str, Last]) -> Certificate:
+        no_theorem = [
+            f"block {block!r}: {update.theorem}"
+            for block, update in self.updates.items()
+            if update.theorem is not None
+        ]
+        notes = [
+            f"block {b!r}: {note}"
+            for b, term in self.problem.terms.items()
+            for note in getattr(term, "unchecked", ())
+        ]
+        return certify(state, no_theorem, lambda: residual(self.problem, state, last), notes)
+
+    def _audited(self, state: State, last: Mapping[str, Last]) -> State:
+        """The state with each block's last visit audited."""
+        visits = list(state.visits)
+        for block, latest in last.items():
+            visit = visits[latest.visit]
+            if not visit.audited:
+                sub = SubProblem.of(self.problem, block, latest.z, memory=dict(state.memory[block]))
+                fault = self.updates[block].audit(sub, latest.step)
+                visits[latest.visit] = replace(visit, audited=True, fault=visit.fault or fault)
+        return replace(state, visits=VisitLog(visits, len(visits)))
+
+    # -- one sweep ----------------------------------------------------------------------------------------------
+
+    def _sweep(self, state: State, last: dict[str, Last]) -> State:
+        """Visit the blocks of one iteration and return the next state.
+
+        ``Psi`` after a visit is read off at the next one's start, where it comes with the gradient; only after the last
+        visit is it computed by itself.
+        """
+        began = time.perf_counter()
+        t = state.t + 1
+        z, before, memory = dict(state.z), dict(state.before), dict(state.memory)
+        log_ = list(state.visits) if len(state.visits) != len(state.visits._visits) else state.visits._visits
+        standing = dict(state.standing)
+        pending: Visit | None = None
+        for block in self._order(t):
+            index = len(log_) + (pending is not None)
+            entered = time.perf_counter()
+            sub = self._sub_problem(block, z, before.get(block), dict(memory[block]), standing[block], index)
+            step = self.updates[block].visit(sub)
+            h = sub.coupling_value_at_previous()
+            value = h + math.fsum(s.term for s in standing.values())
+            if pending is not None:
+                log_.append(replace(pending, value=value))
+            visit = self._record(sub, step, index, t, h)
+            if not (math.isfinite(visit.move) and math.isfinite(value) and arrays.all_finite(step.u)):
+                del log_[len(state.visits) :]
+                raise _Diverged(state, block)
+            if audit_due(self.seed, index):
+                fault = self.updates[block].audit(sub, step)
+                visit = replace(visit, audited=True, fault=visit.fault or fault)
+            last[block] = Last(index, step, dict(z))
+            before[block], z[block] = z[block], step.u
+            term = float(self.problem.terms[block].value(step.u)) if math.isnan(step.term) else step.term
+            standing[block] = Standing(term, visit.move, standing[block].visits + 1, step.weight)
+            memory[block] = sub.memory
+            now = time.perf_counter()
+            pending = replace(visit, seconds=now - entered, clock=state.seconds + now - began)
+        assert pending is not None
+        value = sub.coupling_value(step.u) + math.fsum(s.term for s in standing.values())
+        if not math.isfinite(value):
+            del log_[len(state.visits) :]
+            raise _Diverged(state, pending.block)
+        log_.append(replace(pending, value=value))
+        best, best_value = (z, value) if value <= state.best_value else (state.best, state.best_value)
+        return replace(
+            state, t=t, z=z, before=before, memory=memory, standing=standing, value=value, visits=VisitLog(log_, len(log_)),
+            seconds=state.seconds + time.perf_counter() - began, best=best, best_value=best_value,
+        )  # fmt: skip
+
+    def _sub_problem(
+        self,
+        block: str,
+        z: Mapping[str, Array],
+        before: Array | None,
+        memory: dict[str, Any],
+        standing: Standing,
+        index: int,
+    ) -> SubProblem:
+        return SubProblem(
+            block, self.problem.terms[block], self.problem.restrict(block, z), z[block], 0.0, memory, dict(z),
+            visits=standing.visits, previous_move=standing.move, before=before, lyapunov_weight=standing.weight,
+            previous_term=standing.term, seed=(self.seed, 2, index),
+        )  # fmt: skip
+
+    def _record(self, sub: SubProblem, step: Step, index: int, sweep: int, h: float) -> Visit:
+        kind = self.updates[sub.block].kind
+        counters = sub.counters
+        magnitude = 8 * arrays.unit_roundoff(sub.previous) * abs(sub.term_at_previous())
+        return Visit(
+            index=index, sweep=sweep, block=sub.block, kind=kind, outcome=step.outcome,
+            move=arrays.distance(step.u, sub.previous),
+            previous_move=math.nan if sub.previous_move is None else sub.previous_move,
+            norm=arrays.norm(sub.previous), value=math.nan,
+            error=step.error, tolerance=step.tolerance, inner=step.inner, tau=step.tau, lipschitz=step.lipschitz,
+            descent=step.descent, weight=step.weight, reserve=step.reserve, reserve_before=step.reserve_before,
+            slack=2 * sub.value_slack(h) + magnitude, fault=step.fault,
+            values=counters.values, gradients=counters.gradients, hessians=counters.hessians, proxes=counters.proxes,
+            products=int(sub.memory.pop("products", 0)), strategy_calls=counters.strategy_calls,
+        )  # fmt: skip

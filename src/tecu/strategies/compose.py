@@ -1,0 +1,98 @@
+"""Making strategies out of functions and other strategies."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import Any, cast
+
+from tecu.arrays import Array
+from tecu.inexact import Candidate
+from tecu.problem import SubProblem
+from tecu.protocols import Strategy
+
+
+class Once:
+    """A plain function ``u -> u`` (a network, a denoiser) as a strategy: it proposes once."""
+
+    endless = False
+
+    def __init__(self, function: Callable[[Array], Array]) -> None:
+        self.function = function
+
+    def __call__(self, sub: SubProblem, u: Array) -> Iterator[Array | Candidate]:
+        """Yield ``function(u)``."""
+        yield self.function(u)
+
+    def __repr__(self) -> str:
+        return f"Once({_name(self.function)})"
+
+
+class steps:
+    """The first ``count`` proposals of a strategy, so that another may follow it.
+
+    >>> from tecu import strategies
+    >>> strategies.steps(strategies.FISTA(), 5)
+    steps(FISTA(), 5)
+    """
+
+    endless = False
+
+    def __init__(self, strategy: Any, count: int) -> None:
+        if count < 1:
+            raise ValueError(f"steps needs count >= 1, got {count}")
+        self.strategy, self.count = as_strategy(strategy), count
+
+    def __call__(self, sub: SubProblem, u: Array) -> Iterator[Array | Candidate]:
+        """Yield the first ``count`` proposals."""
+        yield from islice(self.strategy(sub, u), self.count)
+
+    def __repr__(self) -> str:
+        return f"steps({self.strategy!r}, {self.count})"
+
+
+class first_visit:
+    """A strategy that runs only at a block's first visit, such as a network that would throw later progress away."""
+
+    endless = False
+
+    def __init__(self, strategy: Any) -> None:
+        self.strategy = as_strategy(strategy)
+        if getattr(self.strategy, "endless", True):
+            raise ValueError(
+                f"first_visit: {self.strategy!r} is endless; bound it with strategies.steps(strategy, n)"
+            )
+
+    def __call__(self, sub: SubProblem, u: Array) -> Iterator[Array | Candidate]:
+        """Yield the strategy's proposals at the first visit, nothing later."""
+        if sub.visits == 0:
+            yield from self.strategy(sub, u)
+
+    def __repr__(self) -> str:
+        return f"first_visit({self.strategy!r})"
+
+
+def as_strategy(given: Any) -> Strategy:
+    """``given`` itself if it is a strategy, or a plain function ``u -> u`` wrapped as one.
+
+    A strategy is a generator function of ``(sub, u)``, an object whose ``__call__`` is one, or anything that says
+    whether it is ``endless``.
+    """
+    if not callable(given):
+        raise TypeError(
+            f"a strategy must be callable, got {given!r}; a strategy class needs its brackets, as in FISTA()"
+        )
+    if inspect.isclass(given):
+        raise TypeError(f"{given.__name__} is a class; give an instance, {given.__name__}()")
+    if (
+        hasattr(given, "endless")
+        or inspect.isgeneratorfunction(given)
+        or inspect.isgeneratorfunction(type(given).__call__)
+    ):
+        return cast(Strategy, given)
+    return Once(given)
+
+
+def _name(function: Any) -> str:
+    return getattr(function, "__name__", None) or type(function).__name__

@@ -1,0 +1,281 @@
+"""The embedded update: any strategy inside a block, run until its computed error is small enough."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from tecu import arrays
+from tecu.arrays import Array
+from tecu.inexact import (
+    Candidate,
+    Estimate,
+    Judgement,
+    audit_claim,
+    claim_of,
+    estimate,
+    judge,
+    prox_fault,
+    rise,
+)
+from tecu.problem import SubProblem
+from tecu.state import Outcome
+from tecu.strategies.compose import as_strategy
+from tecu.tolerance import MovingTolerance, Tolerance
+from tecu.updates.base import Step
+
+AtCap = Literal["fallback", "keep_if_descends", "keep_if_covered"]
+OUTCOMES = {
+    Judgement.ACCEPT: Outcome.ACCEPTED,
+    Judgement.ACCEPT_BY_OWN_MOVE: Outcome.ACCEPTED_BY_OWN_MOVE,
+    Judgement.ACCEPT_BY_FLOOR: Outcome.ACCEPTED_BY_FLOOR,
+}
+LARGEST_GROWTH = (
+    1e6  # a proposal this many times larger than the block is not looked at: iterates stay bounded
+)
+
+
+class Embed:
+    r"""Strategies, one after the other, on ``min term(u) + H(u, others) + eta/2 ||u - previous||^2``.
+
+    Each proposal ``u`` is mapped to its prox point ``u~`` with error ``e`` in the sub-problem's subdifferential
+    (:mod:`tecu.inexact`). It is accepted when ``||e|| <= c * (the block's last move)`` and the sub-problem descends;
+    ``Phi`` then falls by ``a ||move||^2``, ``a = eta/4 - c^2/eta``.
+
+    Parameters
+    ----------
+    *strategies
+        Strategies (generators, see :mod:`tecu.strategies`) or plain functions ``u -> u`` such as a network or a
+        denoiser. Only the last may be endless.
+    eta
+        Weight of the proximal term; ``None`` takes 0.1 times the Lipschitz constant at the block's first visit.
+    c
+        The constant of the criterion, ``0 < 2c < eta``; ``None`` takes ``eta / 4``.
+    max_inner
+        After this many proposals ``at_cap`` decides.
+    at_cap
+        ``"fallback"``: one prox-gradient step on the sub-problem, which the theorem covers. ``"keep_if_descends"``: the
+        last proposal if the sub-problem descends, counted as a violation. ``"keep_if_covered"``: the last proposal if
+        it descends *and* ``||e||`` is bounded by the move as it is for the fallback, so that the theorem covers it too.
+        If the condition is not met, both fall back.
+    tolerance
+        Another inexactness rule than :class:`~tecu.MovingTolerance`.
+    tau
+        The constant of the error estimate: ``None`` takes the Lipschitz constant of the sub-problem or back-tracking,
+        ``1.0`` is the paper's choice.
+    extrapolation
+        The strategies start at ``u + extrapolation (u - w)``, ``w`` the value before the latest visit.
+
+    Examples
+    --------
+    >>> import tecu
+    >>> from tecu import strategies
+    >>> tecu.Embed(strategies.FISTA(), eta=1.0, c=0.6)
+    Traceback (most recent call last):
+    ...
+    ValueError: Embed needs 0 < 2c < eta for its error criterion, got c=0.6, eta=1.0
+    """
+
+    kind = "embed"
+
+    def __init__(
+        self,
+        *strategies: Any,
+        eta: float | None = None,
+        c: float | None = None,
+        max_inner: int = 20,
+        at_cap: AtCap = "fallback",
+        tolerance: Tolerance | None = None,
+        tau: float | None = None,
+        extrapolation: float = 0.0,
+    ) -> None:
+        if not strategies:
+            raise ValueError("Embed needs at least one strategy, such as strategies.ProxGradient()")
+        self.strategies = tuple(as_strategy(s) for s in strategies)
+        for position, strategy in enumerate(self.strategies[:-1], 1):
+            if getattr(strategy, "endless", True):
+                raise ValueError(
+                    f"Embed: strategy {position} of {len(self.strategies)}, {strategy!r}, is endless, so the ones after it "
+                    "would never run; bound it with strategies.steps(strategy, n) or put it last"
+                )
+        if eta is not None and not (math.isfinite(eta) and eta > 0):
+            raise ValueError(f"Embed needs eta > 0, got eta={eta}")
+        if c is not None and not (c > 0 and (eta is None or 2 * c < eta)):
+            raise ValueError(f"Embed needs 0 < 2c < eta for its error criterion, got c={c}, eta={eta}")
+        if c is not None and eta is None:
+            raise ValueError(f"Embed: c={c} is given without eta; give both (0 < 2c < eta) or neither")
+        if max_inner < 1:
+            raise ValueError(f"Embed needs max_inner >= 1, got max_inner={max_inner}")
+        if at_cap not in ("fallback", "keep_if_descends", "keep_if_covered"):
+            raise ValueError(
+                f"at_cap must be 'fallback', 'keep_if_descends' or 'keep_if_covered', got {at_cap!r}"
+            )
+        if tau is not None and not tau > 0:
+            raise ValueError(f"Embed needs tau > 0, got tau={tau}")
+        if isinstance(tolerance, MovingTolerance) and eta is not None and not 0 < 2 * tolerance.c < eta:
+            raise ValueError(
+                f"Embed needs 0 < 2c < eta for its error criterion, got c={tolerance.c}, eta={eta}"
+            )
+        self.eta, self.c, self.max_inner, self.at_cap = eta, c, max_inner, at_cap
+        self.tolerance, self.tau, self.extrapolation = tolerance, tau, extrapolation
+
+    def __repr__(self) -> str:
+        names = ", ".join(repr(s) for s in self.strategies)
+        return (
+            f"Embed({names}, eta={self.eta}, c={self.c}, max_inner={self.max_inner}, at_cap={self.at_cap!r}, "
+            f"tolerance={self.tolerance!r}, tau={self.tau}, extrapolation={self.extrapolation})"
+        )
+
+    @property
+    def theorem(self) -> str | None:
+        """``None``, or why no convergence theorem covers the inexactness rule."""
+        return None if self.tolerance is None else self.tolerance.theorem
+
+    # -- one visit ----------------------------------------------------------------------------------------------
+
+    def visit(self, sub: SubProblem) -> Step:
+        """Run the strategies until a proposal is accepted or the cap is reached."""
+        sub, rule = self._with_eta(sub)
+        inner, last = 0, None
+        for candidate in self._proposals(sub):
+            inner += 1
+            if _is_sane(candidate.u, sub):
+                found = estimate(sub, candidate, self.tau)
+                verdict = judge(sub, found, rule)
+                if verdict.accepted:
+                    step = self._step(sub, rule, found, OUTCOMES[verdict.judgement], verdict.tolerance, inner)
+                    return replace(step, fault=prox_fault(sub, found), claim=claim_of(sub, found))
+                last = found if found.is_finite else last
+            if inner >= self.max_inner:
+                break
+        return self._at_cap(sub, rule, last, inner)
+
+    def _with_eta(self, sub: SubProblem) -> tuple[SubProblem, Tolerance]:
+        eta = self.eta
+        if eta is None:
+            eta = sub.memory.get("eta")
+            if eta is None:
+                eta = 0.1 * _curvature(sub)
+                if eta > 0.0:
+                    sub.memory["eta"] = eta
+                else:  # H does not depend on the block yet: any weight serves, and the next visit looks again
+                    eta = 1.0
+                # Until eta is settled the last move carries another weight: judge the block by its own move.
+                sub = replace(sub, previous_move=None)
+        c = eta / 4 if self.c is None else self.c
+        rule = MovingTolerance(c) if self.tolerance is None else self.tolerance
+        return sub.with_eta(float(eta)), rule
+
+    def _proposals(self, sub: SubProblem) -> Iterator[Candidate]:
+        """The strategies one after the other, each from where the one before ended."""
+        u = sub.previous
+        if self.extrapolation and sub.before is not None:
+            u = sub.previous + self.extrapolation * (sub.previous - sub.before)
+        for strategy in self.strategies:
+            sub.counters.strategy_calls += 1
+            for proposal in strategy(sub, u):
+                candidate = (
+                    proposal if isinstance(proposal, Candidate) else Candidate(_checked(proposal, sub))
+                )
+                u = candidate.u
+                yield candidate
+
+    def _step(
+        self,
+        sub: SubProblem,
+        rule: Tolerance,
+        found: Estimate,
+        outcome: Outcome,
+        tolerance: float,
+        inner: int,
+    ) -> Step:
+        own_move = outcome in (Outcome.FELL_BACK, Outcome.COVERED)
+        return Step(
+            found.point, outcome, sub.eta, center=found.source, source=found.source, tau=found.tau,
+            descent=rule.descent(sub.eta), weight=rule.weight(sub.eta),
+            reserve=rule.reserve(sub.visits, sub.eta), reserve_before=rule.reserve(sub.visits - 1, sub.eta),
+            error=found.error_norm, tolerance=math.nan if own_move else tolerance, inner=inner, term=found.term,
+            lipschitz=found.tau - sub.eta,
+        )  # fmt: skip
+
+    # -- after the inner cap ------------------------------------------------------------------------------------
+
+    def _at_cap(self, sub: SubProblem, rule: Tolerance, last: Estimate | None, inner: int) -> Step:
+        bound = rule.bound(sub.visits, sub.previous_move)
+        tolerance = math.nan if bound is None else bound
+        if last is not None and self.at_cap != "fallback":
+            change, slack = rise(sub, last)
+            covered = last.error_norm <= 2 * last.tau * last.move
+            if change <= slack and last.move > 0 and (covered or self.at_cap == "keep_if_descends"):
+                if self.at_cap == "keep_if_covered":
+                    return self._step(sub, rule, last, Outcome.COVERED, tolerance, inner)
+                step = self._step(sub, rule, last, Outcome.KEPT, tolerance, inner)
+                return replace(
+                    step,
+                    fault=f"the error {last.error_norm:.3g} exceeds its tolerance {tolerance:.3g} after {inner} inner steps",
+                )
+        return self._fall_back(sub, rule, inner)
+
+    def _fall_back(self, sub: SubProblem, rule: Tolerance, inner: int) -> Step:
+        """A prox-gradient step on the sub-problem from ``previous`` with ``tau >= L + eta``; ``tau`` grows if ``L`` was wrong."""
+        gradient = sub.grad(sub.previous)
+        tau = None
+        for _ in range(40):
+            point, tau = sub.prox_gradient_step(sub.previous, gradient, tau)
+            found = estimate(sub, Candidate(sub.previous, gradient, point, tau=tau))
+            if found.is_finite:
+                change, slack = rise(sub, found)
+                if change <= slack:
+                    step = self._step(sub, rule, found, Outcome.FELL_BACK, math.nan, inner)
+                    return replace(step, fault=prox_fault(sub, found))
+            tau *= 2.0
+        zero = arrays.zeros_like(sub.previous)
+        rest = Step(
+            sub.previous,
+            Outcome.RESTED,
+            sub.eta,
+            sub.previous,
+            sub.previous,
+            tau,
+            rule.descent(sub.eta),
+            inner=inner,
+        )
+        return replace(
+            rest, error=arrays.norm(zero), term=sub.term_at_previous(), weight=rule.weight(sub.eta),
+            reserve=rule.reserve(sub.visits, sub.eta), reserve_before=rule.reserve(sub.visits - 1, sub.eta),
+            fault=f"no step of block {sub.block!r} lowers its sub-problem: the gradient, the prox or the values are inconsistent",
+        )  # fmt: skip
+
+    def audit(self, sub: SubProblem, step: Step) -> str | None:
+        """Recompute what the strategy claimed."""
+        if step.claim is None:
+            return None
+        return audit_claim(sub.with_eta(step.eta), step.claim, step.u)
+
+
+def _curvature(sub: SubProblem) -> float:
+    constant = sub.lipschitz()
+    if constant is None:
+        sub.prox_gradient_step(sub.previous)  # back-tracking leaves the curvature it found in the memory
+        constant = float(sub.memory.get("curvature", 1.0))
+    return constant
+
+
+def _checked(u: Array, sub: SubProblem) -> Array:
+    if tuple(getattr(u, "shape", ())) != tuple(sub.previous.shape):
+        raise ValueError(
+            f"block {sub.block!r}: the strategy proposed {getattr(u, 'shape', type(u).__name__)}, "
+            f"the block has shape {tuple(sub.previous.shape)}"
+        )
+    return arrays.as_kind(u, sub.previous)
+
+
+def _is_sane(u: Array, sub: SubProblem) -> bool:
+    size = arrays.norm(u)
+    if size <= LARGEST_GROWTH * (1.0 + arrays.norm(sub.previous)):
+        return True
+    # The block may just have another scale than 1: compare with where a gradient step would go.
+    reach = arrays.norm(sub.prox_gradient_step(sub.previous)[0])
+    return math.isfinite(size) and size <= LARGEST_GROWTH * (reach + arrays.norm(sub.previous))
