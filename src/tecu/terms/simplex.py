@@ -1,0 +1,94 @@
+"""The probability simplex in every column or row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from tecu.arrays import Array, from_numpy, namespace, norm
+from tecu.terms.base import (
+    Addable,
+    check_axis_of,
+    checked_axis,
+    checked_positive,
+    checked_step,
+    indicator,
+    largest,
+    rounding,
+    through_dense,
+    whole,
+)
+
+
+@dataclass(frozen=True)
+class Simplex(Addable):
+    """``x >= 0`` and ``sum x = total`` along ``axis``: the columns of a matrix with ``axis=0``, rows with 1.
+
+    >>> import numpy as np
+    >>> from tecu import terms
+    >>> terms.Simplex().prox(np.array([0.5, 1.0, -3.0]), step=1.0)
+    array([0.25, 0.75, 0.  ])
+    """
+
+    axis: int = 0
+    total: float = 1.0
+    is_convex: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "axis", checked_axis(self, self.axis))
+        object.__setattr__(self, "total", checked_positive(self, self.total, "total"))
+
+    def value(self, x: Array) -> float:
+        """0 where both hold up to rounding, else inf."""
+        check_axis_of(self, self.axis, x)
+        values = whole(x)
+        with np.errstate(over="ignore", invalid="ignore"):
+            sums = np.sum(values, axis=self.axis, dtype=np.float64)
+        violation = np.maximum(largest(-values), largest(np.abs(sums - self.total)))
+        return indicator(float(violation), rounding(x) * self.total)
+
+    def prox(self, x: Array, step: float) -> Array:
+        """``max(x - theta, 0)`` with the one ``theta`` that makes the sum right."""
+        check_axis_of(self, self.axis, x)
+        checked_step(self, step)
+        return through_dense(lambda values: _to_simplex(values, self.axis, self.total), x)
+
+    def subdiff_distance(self, x: Array, g: Array) -> float:
+        """The distance of ``g`` to ``{v : v = c where x > 0, v <= c where x = 0}`` over all numbers ``c``."""
+        check_axis_of(self, self.axis, x)
+        inside, slope = whole(x) > 0, whole(g).astype(np.float64)
+        active = inside | (slope > _mean_where(inside, slope, self.axis))
+        while True:  # Newton's method for c: c rises, the active set shrinks, so it ends
+            level = _mean_where(active, slope, self.axis)
+            still = inside | (active & (slope > level))
+            if np.array_equal(still, active):
+                return norm(np.where(active, slope - level, 0.0))
+            active = still
+
+
+def _to_simplex(x: Array, axis: int, total: float) -> Array:
+    xp = namespace(x)
+    # A common shift changes nothing; below -total no entry can be positive. So no sum can overflow or cancel.
+    with np.errstate(over="ignore", invalid="ignore"):
+        y = xp.clip(x - xp.max(x, axis=axis, keepdims=True), -total, None) / total
+    length = x.shape[axis]
+    shape = [1] * x.ndim
+    shape[axis] = length
+    counts = from_numpy(np.arange(1.0, length + 1).reshape(shape), x)
+    cumulative = getattr(xp, "cumulative_sum", None) or xp.cumsum
+    descending = xp.flip(xp.sort(y, axis=axis), axis=axis)
+    theta = xp.max((cumulative(descending, axis=axis) - 1) / counts, axis=axis, keepdims=True)
+    for _ in range(2):  # two Newton steps undo the rounding of the running sum
+        z = xp.clip(y - theta, 0, None)
+        positive = xp.where(z > 0, xp.ones_like(z), xp.zeros_like(z))
+        count = xp.clip(xp.sum(positive, axis=axis, keepdims=True), 1, None)
+        theta = theta + (xp.sum(z, axis=axis, keepdims=True) - 1) / count
+    z = xp.clip(y - theta, 0, None)
+    return z / xp.sum(z, axis=axis, keepdims=True) * total
+
+
+def _mean_where(mask: Any, values: Any, axis: int) -> Any:
+    count = np.maximum(np.sum(mask, axis=axis, keepdims=True), 1)
+    return np.sum(np.where(mask, values, 0.0), axis=axis, keepdims=True) / count

@@ -1,0 +1,5 @@
+"""Checks for a user's own terms, couplings and strategies: one call gives them our whole suite."""
+
+from tecu.testing.term import check_term
+
+__all__ = ["check_term"]
