@@ -90,17 +90,13 @@ def checked_step(term: object, step: Any) -> float:
 def check_axis_of(term: object, axis: int, x: Array) -> None:
     """Refuse a block that has no such axis."""
     if not -x.ndim <= axis < x.ndim:
-        raise ValueError(
-            f"{type(term).__name__}: axis {axis} does not exist in a block of shape {tuple(x.shape)}"
-        )
+        raise ValueError(f"{type(term).__name__}: axis {axis} does not exist in a block of shape {tuple(x.shape)}")
 
 
 def check_matrix(term: object, x: Array) -> None:
     """Refuse a block that is not a matrix."""
     if x.ndim != 2:
-        raise ValueError(
-            f"{type(term).__name__}: the block must be a matrix, got an array of shape {tuple(x.shape)}"
-        )
+        raise ValueError(f"{type(term).__name__}: the block must be a matrix, got an array of shape {tuple(x.shape)}")
 
 
 def rounding(x: Array) -> float:

@@ -56,9 +56,7 @@ class Sum(Addable):
             raise ValueError("Sum: give at least one term")
         object.__setattr__(self, "parts", tuple(parts))
         object.__setattr__(self, "_rule", _joint(tuple(parts)))
-        if hasattr(
-            self._rule, "subdiff_distance"
-        ):  # a user's own term may lack it, and then the sum does too
+        if hasattr(self._rule, "subdiff_distance"):  # a user's own term may lack it, and then the sum does too
             object.__setattr__(self, "subdiff_distance", self._rule.subdiff_distance)
 
     @property
@@ -107,9 +105,7 @@ class _ShrunkGroups:
     def prox(self, x: Array, step: float) -> Array:
         threshold, axis = self.groups.weight * step, self.groups.axis
         check_axis_of(self.groups, axis, x)
-        return through_dense(
-            lambda values: shrink_groups(self.entries.convex_prox(values, step), threshold, axis), x
-        )
+        return through_dense(lambda values: shrink_groups(self.entries.convex_prox(values, step), threshold, axis), x)
 
     def subdiff_distance(self, x: Array, g: Array) -> float:
         # In a zero group the entries' intervals take what they can of g, the ball of radius weight the rest.
@@ -171,9 +167,7 @@ class _BestEntries:
             return keep_best_stored(x, data, self.entries.gain(x.data, data, step), k, axis)
 
         def keep(values: Array) -> Array:
-            z = self.entries.prox(
-                values, step
-            )  # 0 wherever the gain does not exceed l0, and then so is the gain
+            z = self.entries.prox(values, step)  # 0 wherever the gain does not exceed l0, and then so is the gain
             return keep_best(z, self.entries.gain(values, z, step), k, axis)
 
         return through_dense(keep, x)

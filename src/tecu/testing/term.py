@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -33,8 +34,8 @@ def check_term(term: Any, x: Array, *, seed: int = 0, trials: int = 12, slack: f
     """Check that ``term`` keeps the promises of a term on arrays like ``x``; raise ``AssertionError`` if not.
 
     Checked: the value is a float; the prox keeps shape, precision and kind, leaves its input alone, gives the
-    same answer twice, and lands in the domain; it is a *global* minimiser, judged by value against thousands of
-    competitors; it is firmly non-expansive if the term calls itself convex; a tiny step hardly moves a
+    same answer twice, and lands in the domain; it is a *global* minimiser, judged by value against thousands
+    of competitors; it is firmly non-expansive if the term calls itself convex; a tiny step hardly moves a
     feasible point; ``subdiff_distance``, if there is one, agrees with the prox.
 
     Parameters
@@ -94,34 +95,30 @@ class _Probe:
         return f"{_name(self.term)}.prox(x, step={self.step:g})"
 
     def value(self, z: Array) -> float:
-        """The term at ``z``, checked to be a number that leaves ``z`` alone."""
-        before = copy(z)
+        """The term at ``z``, checked to be a number."""
         value = self.term.value(z)
-        assert isinstance(value, float | int), (
-            f"{_name(self.term)}.value must return a float, got {type(value)}"
-        )
-        assert not math.isnan(value), f"{_name(self.term)}.value returned NaN for finite input"
-        assert value > -math.inf, f"{_name(self.term)}.value returned -inf, so its prox cannot exist"
-        assert _same(z, before), f"{_name(self.term)}.value changed its input"
+        name = f"{_name(self.term)}.value"
+        assert isinstance(value, float), f"{name} must return a float, got {type(value)}"
+        assert not math.isnan(value), f"{name} returned NaN for finite input"
+        assert value > -math.inf, f"{name} returned -inf, so its prox cannot exist"
         return float(value)
 
     def check_output(self) -> None:
         """Shape, precision, kind, a finite array in the domain, twice the same."""
         p, x = self.p, self.x
-        assert hasattr(p, "shape") and tuple(p.shape) == tuple(x.shape), (
-            f"{self.prox} must keep the shape {tuple(x.shape)}, got {getattr(p, 'shape', type(p))}"
-        )
+        shape = tuple(getattr(p, "shape", ("no array",)))
+        assert shape == tuple(x.shape), f"{self.prox} must keep the shape {tuple(x.shape)}, got {shape}"
         assert type(p) is type(x), f"{self.prox} must return a {type(x).__name__}, got a {type(p).__name__}"
         assert p.dtype == x.dtype, f"{self.prox} must keep the precision {x.dtype}, got {p.dtype}"
         assert all_finite(p), f"{self.prox} returned NaN or infinity for finite input"
         assert p is not x, f"{self.prox} must return a new array, not its input"
         if isinstance(p, np.ndarray):
-            assert not np.may_share_memory(p, x), (
-                f"{self.prox} shares memory with its input; return a new array"
-            )
+            shared = np.may_share_memory(p, x)
+            assert not shared, f"{self.prox} shares memory with its input; it must return a copy"
         again = self.term.prox(x, self.step)
         assert _same(p, again), f"{self.prox} gave two different answers for the same input"
         assert self.value(p) < math.inf, f"{self.prox} lies outside the domain: the value there is infinite"
+        assert _same(p, again), f"{_name(self.term)}.value changed its input"
 
     def objective(self, z: Array) -> float:
         """``term(z) + ||z - x||^2 / (2 step)``."""
@@ -157,7 +154,7 @@ class _Probe:
         for step in STEPS:
             yield f"the prox with step {step:g}", self.term.prox(x, step)
         yield "the prox of -x", self.term.prox(-x, self.step)
-        flat, start = whole_flat(x), whole_flat(p)
+        flat, start = _flat(x), _flat(p)
         reach = float(np.max(np.abs(flat), initial=1.0))
         for radius in (1e-3, 1e-2, 0.1, 0.5, 1.0, 2.0):
             for origin, name in ((start, "the prox"), (flat, "x")):
@@ -183,7 +180,7 @@ class _Probe:
                 changed = p.copy()
                 changed[index] = entry
                 yield f"the prox with entry {index} set to {entry:.6g}", self.like(changed)
-        for first, second in zip(chosen, chosen[1:], strict=False):
+        for first, second in pairwise(chosen):
             changed = p.copy()
             changed[first], changed[second] = p[second], p[first]
             yield f"the prox with entries {first} and {second} exchanged", self.like(changed)
@@ -210,8 +207,8 @@ class _Probe:
         limit = math.sqrt(2 * tiny * (fall + dust)) + dust
         gone = distance(moved, self.p)
         assert gone <= limit, (
-            f"{_name(self.term)}.prox(z, step={tiny:g}) moves the feasible z by {gone:.6g}, though the value falls "
-            f"by {fall:.6g} only; a move of at most {limit:.6g} would pay"
+            f"{_name(self.term)}.prox(z, step={tiny:g}) moves the feasible z by {gone:.6g}, though the value "
+            f"falls by {fall:.6g} only; a move of at most {limit:.6g} would pay"
         )
 
     def check_firm(self, other: Array) -> None:
@@ -251,8 +248,7 @@ class _Probe:
             if self.term.is_convex and moved <= room:
                 back = self.term.prox(as_kind(dense(self.p) + self.step * shifted, self.x), self.step)
                 assert distance(back, self.p) <= 2 * self.step * room + room, (
-                    f"{name}(p, g) = {moved:.6g} says that g is a subgradient at p, "
-                    "but prox(p + step g, step) is not p"
+                    f"{name}(p, g) = {moved:.6g} says that g is a subgradient at p, but prox(p + step g, step) is not p"
                 )
 
     def distance_of(self, measure: Any, g: Array) -> float:
@@ -260,9 +256,10 @@ class _Probe:
         before, slope = copy(self.p), copy(g)
         away = measure(self.p, g)
         name = f"{_name(self.term)}.subdiff_distance"
-        assert isinstance(away, float | int), f"{name} must return a float, got {type(away)}"
+        assert isinstance(away, float), f"{name} must return a float, got {type(away)}"
         assert 0 <= away < math.inf, f"{name} must be a finite number >= 0 at a feasible point, got {away}"
-        assert _same(self.p, before) and _same(g, slope), f"{name} changed its input"
+        untouched = _same(self.p, before) and _same(g, slope)
+        assert untouched, f"{name} changed its input"
         return float(away)
 
     def like(self, flat: Any) -> Array:
@@ -270,7 +267,7 @@ class _Probe:
         return _like(flat.reshape(tuple(self.x.shape)), self.x)
 
 
-def whole_flat(x: Array) -> Any:
+def _flat(x: Array) -> Any:
     """All entries of ``x``, flat, as float64."""
     return host(dense(x)).astype(np.float64).ravel()
 
