@@ -15,13 +15,9 @@ from tecu.protocols import Memory
 Method = Literal["power", "gram", "svd"]
 Matrix: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
 METHODS: tuple[str, ...] = ("power", "gram", "svd")
-COLD_PRODUCTS = (
-    12  # at least this many from a cold start: the first vector may hardly see the largest eigenvalue
-)
+COLD_PRODUCTS = 12  # at least this many from a cold start: the first vector may hardly see the largest eigenvalue
 MAX_BASIS = 20  # vectors kept before starting again from the best
-FRESH_SHARE = (
-    1e-3  # of the start vector, mixed into a warm start: the old vector may miss a direction that has grown
-)
+FRESH_SHARE = 1e-3  # of the start vector, mixed into a warm start: the old vector may miss a direction that has grown
 
 
 @lru_cache(maxsize=64)
@@ -116,6 +112,8 @@ class _Krylov:
     def __init__(self, vectors: Matrix) -> None:
         self.basis = [_normalised(vectors)[0]]
         self.images: list[Matrix] = []
+        self.values = self.residuals = np.zeros(len(vectors))
+        self.coefficients = np.ones((len(vectors), 1))
 
     @property
     def size(self) -> int:
@@ -128,19 +126,24 @@ class _Krylov:
     def add(self, image: Matrix) -> None:
         """Take ``A`` applied to the last vector."""
         self.images.append(image)
-        rest = image
-        for _ in range(2):  # once more removes what rounding left
-            for vector in self.basis:
-                rest = rest - np.sum(vector * rest, axis=1, keepdims=True) * vector
+        first = self.basis[0]
+        if self.size == 1:  # the usual end of a warm start, so no more work than it needs
+            self.values = np.einsum("ij,ij->i", first, image)
+            self.coefficients = np.ones((len(image), 1))
+            rest = image - self.values[:, None] * first
+        else:
+            basis, images = np.stack(self.basis, axis=1), np.stack(self.images, axis=1)
+            projected = basis @ np.swapaxes(images, 1, 2)
+            if not np.all(np.isfinite(projected)):
+                self.values = np.full(len(image), np.nan)
+                return
+            eigenvalues, coefficients = np.linalg.eigh(0.5 * (projected + np.swapaxes(projected, 1, 2)))
+            self.values, self.coefficients = eigenvalues[:, -1], coefficients[:, :, -1]
+            rest = image[:, None, :]
+            for _ in range(2):  # once more removes what rounding left
+                rest = rest - (rest @ np.swapaxes(basis, 1, 2)) @ basis
+            rest = rest[:, 0, :]
         following, lengths = _normalised(rest)
-        basis, images = np.stack(self.basis, axis=1), np.stack(self.images, axis=1)
-        projected = basis @ np.swapaxes(images, 1, 2)
-        projected = 0.5 * (projected + np.swapaxes(projected, 1, 2))
-        if not np.all(np.isfinite(projected)):
-            self.values = self.residuals = np.full(len(image), np.nan)
-            return
-        eigenvalues, coefficients = np.linalg.eigh(projected)
-        self.values, self.coefficients = eigenvalues[:, -1], coefficients[:, :, -1]
         self.residuals = lengths * np.abs(self.coefficients[:, -1])
         self.basis.append(following)
 
