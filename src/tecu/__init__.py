@@ -1,4 +1,4 @@
-"""Multi-block non-convex optimisation with any solver or network inside a block, and a checked convergence certificate."""
+"""Multi-block non-convex optimisation, any solver or network inside a block, a checked convergence certificate."""
 
 from importlib.metadata import version as _version
 

@@ -26,9 +26,7 @@ def backtrack(
     """
     center = u if center is None else center
     memory = sub.memory
-    constant = (
-        float(memory["curvature"]) * SHRINK if "curvature" in memory else _first_guess(sub, u, gradient)
-    )
+    constant = float(memory["curvature"]) * SHRINK if "curvature" in memory else _first_guess(sub, u, gradient)
     constant += sub.eta
     phi = None if sub.is_quadratic else sub.smooth_value(u)
     v, tau, needed = u, factor * constant, 0.0

@@ -38,9 +38,7 @@ class Verdict(enum.Enum):
     """What the certificate says."""
 
     HOLDS = "The convergence theorem covers the whole run."
-    HOLDS_TO_ROUNDING = (
-        "The convergence theorem covers the whole run, some errors being at the level of rounding."
-    )
+    HOLDS_TO_ROUNDING = "The convergence theorem covers the whole run, some errors being at the level of rounding."
     HOLDS_FROM = "The convergence theorem covers the run from some iteration on."
     DOES_NOT_HOLD = "The convergence theorem does not cover the run."
 
@@ -75,8 +73,9 @@ class Certificate:
         """The verdict in words a user understands."""
         lines = [f"Certificate: {self.reason}"]
         lines.append(
-            f"  {self.visits} visits in {self.iterations} iterations, {self.fallbacks} fallbacks, {len(self.violations)} violations; "
-            f"Phi falls by at least {self.descent_a:.3g} ||move||^2 a visit; residual ||P|| = {self.residual:.3g}"
+            f"  {self.visits} visits in {self.iterations} iterations, {self.fallbacks} fallbacks, "
+            f"{len(self.violations)} violations; Phi falls by at least {self.descent_a:.3g} ||move||^2 a visit; "
+            f"residual ||P|| = {self.residual:.3g}"
         )
         lines += [f"  assumed: {assumption}" for assumption in self.assumptions]
         return "\n".join(lines)
@@ -111,7 +110,7 @@ def violations(start_value: float, visits: Sequence[Visit]) -> list[Visit]:
                 "a Lipschitz constant, a gradient or a prox is wrong"
             )
             if visit.outcome is Outcome.EXTRAPOLATED:
-                sentence = f"the extrapolated step let the Lyapunov function rise by {missing:.3g} more than the theorem allows"
+                sentence = f"an extrapolated step let the Lyapunov function rise by {missing:.3g} more than allowed"
             found.append(replace(visit, fault=sentence))
     return found
 

@@ -82,7 +82,8 @@ def load_state(path: str | os.PathLike[str]) -> State:
 class Checkpoint:
     """A callback that saves the state at most every ``seconds`` seconds, and when the run ends.
 
-    ``solver.run(start, callbacks=[tecu.Checkpoint("run.npz")])``; after a crash ``solver.run(tecu.load_state("run.npz"))``.
+    ``solver.run(start, callbacks=[tecu.Checkpoint("run.npz")])``, and after a crash
+    ``solver.run(tecu.load_state("run.npz"))``.
     """
 
     def __init__(self, path: str | os.PathLike[str], seconds: float = 30.0) -> None:
@@ -127,9 +128,7 @@ def read_arrays(path: Path) -> dict[str, np.ndarray[Any, Any]]:
         with zipfile.ZipFile(path) as archive:
             sizes = sum(entry.file_size for entry in archive.infolist())
         if sizes > path.stat().st_size * 2 + (1 << 20):  # np.savez does not compress
-            raise ValueError(
-                f"{path} unpacks to {sizes} bytes, far more than it holds; it was not written by tecu"
-            )
+            raise ValueError(f"{path} unpacks to {sizes} bytes, far more than it holds; it was not written by tecu")
         with np.load(path, allow_pickle=False) as archive:
             return {name: archive[name] for name in archive.files}
     except (zipfile.BadZipFile, EOFError, KeyError) as reason:
@@ -164,15 +163,9 @@ def _put(value: np.ndarray[Any, Any], store: dict[str, np.ndarray[Any, Any]]) ->
 
 
 def _kind(value: Any) -> str:
-    if isinstance(value, np.ndarray):
-        return "numpy"
-    return (
-        "torch"
-        if arrays.is_torch(value)
-        else arrays.namespace(value).__name__.split(".")[
-            -2 if "compat" in arrays.namespace(value).__name__ else 0
-        ]
-    )
+    """The package an array belongs to: ``numpy``, ``torch``, ``jax`` or ``array_api_strict``."""
+    package = type(value).__module__.split(".")[0]
+    return "jax" if package == "jaxlib" else package
 
 
 def _unpack(tree: Any, store: Mapping[str, np.ndarray[Any, Any]]) -> Any:

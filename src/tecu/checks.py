@@ -32,14 +32,11 @@ def check_gradients(problem: Problem, z: Mapping[str, Array], seed: int, name: s
     gradient that is wrongly zero is seen.
     """
     return [
-        _check_gradient(problem, dict(z), block, np.random.default_rng((seed, 4, i)), name)
-        for i, block in enumerate(z)
+        _check_gradient(problem, dict(z), block, np.random.default_rng((seed, 4, i)), name) for i, block in enumerate(z)
     ]
 
 
-def _check_gradient(
-    problem: Problem, z: dict[str, Array], block: str, rng: np.random.Generator, name: str
-) -> Check:
+def _check_gradient(problem: Problem, z: dict[str, Array], block: str, rng: np.random.Generator, name: str) -> Check:
     x = z[block]
     gradient = problem.coupling.grad(block, z)
     direction = _direction(x, gradient, rng)
@@ -91,7 +88,7 @@ def residual(problem: Problem, state: State, last: Mapping[str, Last]) -> float:
     """``||P||`` for an element ``P`` of the subdifferential of ``Phi`` at the end of a run.
 
     A block's last visit left ``g = tau (center - u) - grad phi(source)`` in the subdifferential of its term. So
-    ``P_b = g + grad_b H(z) + 2 weight (z_b - before_b)`` for the block and ``-2 weight (z_b - before_b)`` for its past value.
+    ``P_b = g + grad_b H(z) + 2 weight (z_b - before_b)`` for the block, ``-2 weight (z_b - before_b)`` for its past.
     """
     if set(last) != set(state.z):  # resumed and not gone on with: the problem's own measure serves
         return problem.stationarity(state.z)

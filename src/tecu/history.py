@@ -18,9 +18,9 @@ class History(Mapping[str, Column]):
     """Columns by name; row 0 is the start, one row an iteration.
 
     ``iteration``, ``seconds``, ``value``, ``lyapunov``; for each block ``move_<block>``, ``error_<block>``,
-    ``tolerance_<block>``, ``inner_<block>``, ``seconds_<block>``; and the counters ``values``, ``gradients``, ``hessians``,
-    ``proxes``, ``products``, ``strategy_calls``. Of a block that is visited several times in an iteration the moves, inner
-    steps and seconds are summed, error and tolerance are the last.
+    ``tolerance_<block>``, ``inner_<block>``, ``seconds_<block>``; and the counters ``values``, ``gradients``,
+    ``hessians``, ``proxes``, ``products``, ``strategy_calls``. Of a block that is visited several times in an
+    iteration the moves, inner steps and seconds are summed, error and tolerance are the last.
     """
 
     def __init__(self, columns: Mapping[str, Column]) -> None:

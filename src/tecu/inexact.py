@@ -67,8 +67,8 @@ class Estimate:
 def estimate(sub: SubProblem, candidate: Candidate, tau: float | None = None) -> Estimate:
     """Complete what the candidate does not claim: ``u~``, ``e`` and their norms.
 
-    Where ``H`` is quadratic in the block, ``grad phi(u) - grad phi(u~)`` is the Hessian of ``u - u~``: the error is then
-    free of cancellation.
+    Where ``H`` is quadratic in the block, ``grad phi(u) - grad phi(u~)`` is the Hessian of ``u - u~``: the error is
+    then free of cancellation.
     """
     u = candidate.u
     gradient, point, error = candidate.gradient, candidate.prox_point, candidate.error
@@ -191,17 +191,15 @@ def prox_fault(sub: SubProblem, found: Estimate) -> str | None:
             continue
         value = term + 0.5 * found.tau * arrays.distance(rival, center) ** 2
         if own > value + _prox_slack(sub, own, value):
-            return f"the prox of block {sub.block!r} is not a minimiser: the point {name} has a lower value ({value:.6g} < {own:.6g})"
+            return (
+                f"the prox of block {sub.block!r} is not a minimiser: the point {name} has a lower value "
+                f"({value:.6g} < {own:.6g})"
+            )
     return None
 
 
 def _prox_slack(sub: SubProblem, *values: float) -> float:
-    return (
-        8.0
-        * math.sqrt(math.prod(sub.previous.shape))
-        * arrays.unit_roundoff(sub.previous)
-        * max(map(abs, values))
-    )
+    return 8.0 * math.sqrt(math.prod(sub.previous.shape)) * arrays.unit_roundoff(sub.previous) * max(map(abs, values))
 
 
 @dataclass(frozen=True)
@@ -225,9 +223,7 @@ def audit_claim(sub: SubProblem, claim: Claim, point: Array) -> str | None:
     """Recompute a claim from ``u`` alone; ``None`` or a sentence that says what is false."""
     truth = estimate(sub, Candidate(claim.u), claim.tau)
     allowed = 1e-3 * truth.error_norm + 64 * truth.floor
-    if not claim.tau * arrays.distance(point, truth.point) <= allowed and not _same_prox_value(
-        sub, point, truth
-    ):
+    if not claim.tau * arrays.distance(point, truth.point) <= allowed and not _same_prox_value(sub, point, truth):
         return f"the strategy of block {sub.block!r} claimed a wrong prox point"
     if arrays.distance(point, truth.point) > 0.0:
         # Two prox points of equal value (a tie of a non-convex term): judge the one that was taken.

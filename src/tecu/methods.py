@@ -21,7 +21,7 @@ def pam(problem: Problem, eta: float = 1.0) -> Solver:
 
 
 def palm(problem: Problem, step_factor: float = 1.1) -> Solver:
-    """Proximal alternating linearised minimisation: every block by one gradient-prox step with ``gamma = step_factor L``."""
+    """Proximal alternating linearised minimisation: a gradient-prox step a block, ``gamma = step_factor L``."""
     return Solver(problem, ProxLinear(step_factor))
 
 

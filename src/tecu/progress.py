@@ -17,9 +17,7 @@ class ProgressLine:
     def __call__(self, state: State) -> None:
         """Show where the run stands."""
         moves = ", ".join(f"{v.block} {v.move:.2e}" for v in state.visits.of_sweep(state.t)[-4:])
-        self._status.update(
-            f"iteration {state.t}  objective {state.value:.6g}  moves {moves}  {state.seconds:.1f} s"
-        )
+        self._status.update(f"iteration {state.t}  objective {state.value:.6g}  moves {moves}  {state.seconds:.1f} s")
 
     def close(self) -> None:
         """Remove the line."""

@@ -14,9 +14,7 @@ import numpy as np
 
 Schedule: TypeAlias = str | Sequence[str] | Callable[..., Sequence[str]]
 Order: TypeAlias = Callable[[int], list[str]]
-LARGEST_GAP = (
-    10  # sweeps a block may rest under a user's function before the theorem no longer covers the run
-)
+LARGEST_GAP = 10  # sweeps a block may rest under a user's function before the theorem no longer covers the run
 
 
 def make_order(schedule: Schedule, blocks: Sequence[str], seed: int) -> Order:
@@ -30,18 +28,14 @@ def make_order(schedule: Schedule, blocks: Sequence[str], seed: int) -> Order:
             return lambda t: list(blocks)
         if schedule == "shuffled":
             return lambda t: [blocks[i] for i in np.random.default_rng((seed, 1, t)).permutation(len(blocks))]
-        raise ValueError(
-            f"schedule must be 'cyclic', 'shuffled', a list of blocks or a function, got {schedule!r}"
-        )
+        raise ValueError(f"schedule must be 'cyclic', 'shuffled', a list of blocks or a function, got {schedule!r}")
     if callable(schedule):
         return _from_function(schedule, blocks, seed)
     order = list(schedule)
     _check_names(order, blocks)
     resting = [block for block in blocks if block not in order]
     if resting:
-        raise ValueError(
-            f"schedule {order} never visits block {resting[0]!r}; every block must come at least once"
-        )
+        raise ValueError(f"schedule {order} never visits block {resting[0]!r}; every block must come at least once")
     return lambda t: list(order)
 
 

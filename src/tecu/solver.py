@@ -13,8 +13,8 @@ from typing import Any
 from tecu import arrays
 from tecu.arrays import Array
 from tecu.certificate import Certificate, certify
-from tecu.checks import audit_due, check_gradients, residual
 from tecu.checkpoint import fingerprint
+from tecu.checks import audit_due, check_gradients, residual
 from tecu.problem import Problem, SubProblem
 from tecu.schedule import Schedule, make_order
 from tecu.state import Result, Standing, State, Status, Visit, VisitLog
@@ -89,7 +89,8 @@ class Solver:
                 raise ValueError(f"block {block!r} has no update; updates has {list(updates)}")
             if not callable(getattr(updates[block], "visit", None)):
                 raise TypeError(
-                    f"block {block!r}: {updates[block]!r} is not an update; use Proximal(), ProxLinear() or Embed(strategy)"
+                    f"block {block!r}: {updates[block]!r} is not an update; "
+                    "use Proximal(), ProxLinear() or Embed(strategy)"
                 )
         self.problem, self.updates, self.seed = problem, dict(updates), seed
         self.schedule = schedule
@@ -119,8 +120,8 @@ class Solver:
         start
             The blocks to start from, or a state or result to go on from.
         stop
-            A rule of :mod:`tecu.stop`; ``RelativeChange(1e-4) | MaxIter(1000)`` unless given. ``MaxIter`` and ``MaxTime``
-            count the whole run, resumed or not.
+            A rule of :mod:`tecu.stop`; ``RelativeChange(1e-4) | MaxIter(1000)`` unless given. ``MaxIter`` and
+            ``MaxTime`` count the whole run, resumed or not.
         callbacks
             Called with each state; one that returns ``True`` stops the run.
         progress
@@ -175,20 +176,17 @@ class Solver:
                     raise TypeError(no_closed_form(sub))
         value = self.problem.value(z)
         checks = check_gradients(self.problem, z, self.seed, "the gradient test at the start")
-        standing = {
-            block: Standing(float(term.value(z[block]))) for block, term in self.problem.terms.items()
-        }
+        standing = {block: Standing(float(term.value(z[block]))) for block, term in self.problem.terms.items()}
         return State(
-            t=0, z=z, before={}, memory={block: {} for block in z}, standing=standing, value=value, start_value=value, visits=VisitLog([], 0),
-            seconds=0.0, best_value=value, best=z, checks=tuple(checks), fingerprint=mark,
+            t=0, z=z, before={}, memory={block: {} for block in z}, standing=standing, value=value,
+            start_value=value, visits=VisitLog([], 0), seconds=0.0, best_value=value, best=z,
+            checks=tuple(checks), fingerprint=mark,
         )  # fmt: skip
 
     def _finish(self, state: State, status: Status, last: dict[str, Last]) -> Result:
         state = self._audited(state, last)
         if state.t:
-            checks = check_gradients(
-                self.problem, state.z, self.seed + state.t, "the gradient test at the end"
-            )
+            checks = check_gradients(self.problem, state.z, self.seed + state.t, "the gradient test at the end")
             state = replace(state, checks=(*state.checks, *checks))
         for block in self.problem.blocks:
             moves = [visit.move for visit in state.visits if visit.block == block]
@@ -203,14 +201,10 @@ class Solver:
 
     def _certificate(self, state: State, last: Mapping[str, Last]) -> Certificate:
         no_theorem = [
-            f"block {block!r}: {update.theorem}"
-            for block, update in self.updates.items()
-            if update.theorem is not None
+            f"block {block!r}: {update.theorem}" for block, update in self.updates.items() if update.theorem is not None
         ]
         notes = [
-            f"block {b!r}: {note}"
-            for b, term in self.problem.terms.items()
-            for note in getattr(term, "unchecked", ())
+            f"block {b!r}: {note}" for b, term in self.problem.terms.items() for note in getattr(term, "unchecked", ())
         ]
         return certify(state, no_theorem, lambda: residual(self.problem, state, last), notes)
 
@@ -270,8 +264,9 @@ class Solver:
         log_.append(replace(pending, value=value))
         best, best_value = (z, value) if value <= state.best_value else (state.best, state.best_value)
         return replace(
-            state, t=t, z=z, before=before, memory=memory, standing=standing, value=value, visits=VisitLog(log_, len(log_)),
-            seconds=state.seconds + time.perf_counter() - began, best=best, best_value=best_value,
+            state, t=t, z=z, before=before, memory=memory, standing=standing, value=value,
+            visits=VisitLog(log_, len(log_)), seconds=state.seconds + time.perf_counter() - began,
+            best=best, best_value=best_value,
         )  # fmt: skip
 
     def _sub_problem(

@@ -18,7 +18,9 @@ class Status(enum.Enum):
     """How a run ended. The value is the sentence shown to the user, with what to try next."""
 
     CONVERGED = "Converged: the stop rule's accuracy was reached."
-    MAX_ITER = "Stopped after the given number of iterations. Allow more, or loosen the accuracy, if it should converge."
+    MAX_ITER = (
+        "Stopped after the given number of iterations. Allow more, or loosen the accuracy, if it should converge."
+    )
     MAX_TIME = "Stopped when the given time was used up. Resume from the result to go on."
     TARGET = "Stopped because the target value was reached."
     STOPPED = "Stopped by a callback. Resume from the result to go on."
@@ -61,9 +63,7 @@ class Visit:
     previous_move: float  # the same at the block's previous visit; nan at the first
     norm: float  # ||u_old||
     value: float  # Psi after the visit
-    error: float = float(
-        "nan"
-    )  # ||e||, an element of the sub-problem's subdifferential; nan where not computed
+    error: float = float("nan")  # ||e||, an element of the sub-problem's subdifferential; nan where not computed
     tolerance: float = float("nan")  # what ||e|| was allowed to be
     inner: int = 0  # inner steps of an embedded strategy
     tau: float = float("nan")  # the step was 1 / tau

@@ -129,7 +129,7 @@ def relative_change(state: State, t: int) -> float:
 
 
 def _ratio(change: float, size: float) -> float:
-    """``change / size``; 0 for no change, infinite for a change from zero (a block that starts at 0 has not converged)."""
+    """``change / size``; 0 for no change, infinite for a change from zero: such a block has not converged."""
     if change == 0.0:
         return 0.0
     return change / size if size > 0.0 else math.inf

@@ -77,9 +77,7 @@ class FixedTolerance:
     """``||e|| <= bound`` at every visit. No convergence theorem covers it; it is here for comparison."""
 
     accuracy: float
-    theorem: ClassVar[str | None] = (
-        "a fixed inner accuracy has no convergence theorem: the errors do not vanish"
-    )
+    theorem: ClassVar[str | None] = "a fixed inner accuracy has no convergence theorem: the errors do not vanish"
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.accuracy) and self.accuracy > 0):

@@ -60,9 +60,7 @@ class first_visit:
     def __init__(self, strategy: Any) -> None:
         self.strategy = as_strategy(strategy)
         if getattr(self.strategy, "endless", True):
-            raise ValueError(
-                f"first_visit: {self.strategy!r} is endless; bound it with strategies.steps(strategy, n)"
-            )
+            raise ValueError(f"first_visit: {self.strategy!r} is endless; bound it with strategies.steps(strategy, n)")
 
     def __call__(self, sub: SubProblem, u: Array) -> Iterator[Array | Candidate]:
         """Yield the strategy's proposals at the first visit, nothing later."""

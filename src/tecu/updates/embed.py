@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal
 
 from tecu import arrays
@@ -32,9 +32,7 @@ OUTCOMES = {
     Judgement.ACCEPT_BY_OWN_MOVE: Outcome.ACCEPTED_BY_OWN_MOVE,
     Judgement.ACCEPT_BY_FLOOR: Outcome.ACCEPTED_BY_FLOOR,
 }
-LARGEST_GROWTH = (
-    1e6  # a proposal this many times larger than the block is not looked at: iterates stay bounded
-)
+LARGEST_GROWTH = 1e6  # a proposal this many times larger than the block is not looked at: iterates stay bounded
 
 
 class Embed:
@@ -97,8 +95,8 @@ class Embed:
         for position, strategy in enumerate(self.strategies[:-1], 1):
             if getattr(strategy, "endless", True):
                 raise ValueError(
-                    f"Embed: strategy {position} of {len(self.strategies)}, {strategy!r}, is endless, so the ones after it "
-                    "would never run; bound it with strategies.steps(strategy, n) or put it last"
+                    f"Embed: strategy {position} of {len(self.strategies)}, {strategy!r}, is endless, so the ones "
+                    "after it would never run; bound it with strategies.steps(strategy, n) or put it last"
                 )
         if eta is not None and not (math.isfinite(eta) and eta > 0):
             raise ValueError(f"Embed needs eta > 0, got eta={eta}")
@@ -109,15 +107,11 @@ class Embed:
         if max_inner < 1:
             raise ValueError(f"Embed needs max_inner >= 1, got max_inner={max_inner}")
         if at_cap not in ("fallback", "keep_if_descends", "keep_if_covered"):
-            raise ValueError(
-                f"at_cap must be 'fallback', 'keep_if_descends' or 'keep_if_covered', got {at_cap!r}"
-            )
+            raise ValueError(f"at_cap must be 'fallback', 'keep_if_descends' or 'keep_if_covered', got {at_cap!r}")
         if tau is not None and not tau > 0:
             raise ValueError(f"Embed needs tau > 0, got tau={tau}")
         if isinstance(tolerance, MovingTolerance) and eta is not None and not 0 < 2 * tolerance.c < eta:
-            raise ValueError(
-                f"Embed needs 0 < 2c < eta for its error criterion, got c={tolerance.c}, eta={eta}"
-            )
+            raise ValueError(f"Embed needs 0 < 2c < eta for its error criterion, got c={tolerance.c}, eta={eta}")
         self.eta, self.c, self.max_inner, self.at_cap = eta, c, max_inner, at_cap
         self.tolerance, self.tau, self.extrapolation = tolerance, tau, extrapolation
 
@@ -176,9 +170,7 @@ class Embed:
         for strategy in self.strategies:
             sub.counters.strategy_calls += 1
             for proposal in strategy(sub, u):
-                candidate = (
-                    proposal if isinstance(proposal, Candidate) else Candidate(_checked(proposal, sub))
-                )
+                candidate = proposal if isinstance(proposal, Candidate) else Candidate(_checked(proposal, sub))
                 u = candidate.u
                 yield candidate
 
@@ -214,12 +206,12 @@ class Embed:
                 step = self._step(sub, rule, last, Outcome.KEPT, tolerance, inner)
                 return replace(
                     step,
-                    fault=f"the error {last.error_norm:.3g} exceeds its tolerance {tolerance:.3g} after {inner} inner steps",
+                    fault=f"the error {last.error_norm:.3g} exceeds {tolerance:.3g} after {inner} inner steps",
                 )
         return self._fall_back(sub, rule, inner)
 
     def _fall_back(self, sub: SubProblem, rule: Tolerance, inner: int) -> Step:
-        """A prox-gradient step on the sub-problem from ``previous`` with ``tau >= L + eta``; ``tau`` grows if ``L`` was wrong."""
+        """A prox-gradient step on the sub-problem from ``previous``, ``tau >= L + eta``; grows if ``L`` was wrong."""
         gradient = sub.grad(sub.previous)
         tau = None
         for _ in range(40):
@@ -245,7 +237,7 @@ class Embed:
         return replace(
             rest, error=arrays.norm(zero), term=sub.term_at_previous(), weight=rule.weight(sub.eta),
             reserve=rule.reserve(sub.visits, sub.eta), reserve_before=rule.reserve(sub.visits - 1, sub.eta),
-            fault=f"no step of block {sub.block!r} lowers its sub-problem: the gradient, the prox or the values are inconsistent",
+            fault=f"no step of block {sub.block!r} lowers its sub-problem: gradient, prox and values do not agree",
         )  # fmt: skip
 
     def audit(self, sub: SubProblem, step: Step) -> str | None:

@@ -45,9 +45,7 @@ class ProxLinear:
 
     def __post_init__(self) -> None:
         if not self.step_factor > 1:
-            raise ValueError(
-                f"ProxLinear needs step_factor > 1 (gamma > L), got step_factor={self.step_factor}"
-            )
+            raise ValueError(f"ProxLinear needs step_factor > 1 (gamma > L), got step_factor={self.step_factor}")
 
     def visit(self, sub: SubProblem) -> Step:
         """One step; two if an extrapolated one has to be redone."""
@@ -65,9 +63,7 @@ class ProxLinear:
         if lipschitz is None:
             u, gamma, lipschitz = backtrack(sub, sub.previous, gradient, factor=self.step_factor)
         else:
-            gamma = (
-                max(gamma, self.step_factor * lipschitz) or 1.0
-            )  # L = 0: H does not depend on the block here
+            gamma = max(gamma, self.step_factor * lipschitz) or 1.0  # L = 0: H does not depend on the block here
             u = sub.prox(sub.previous - gradient / gamma, 1.0 / gamma)
         term = float(sub.term.value(u))
         fault = self._prox_fault(sub, u, gradient, gamma, term, sub.previous)
@@ -98,15 +94,13 @@ class ProxLinear:
     def _prox_fault(
         self, sub: SubProblem, u: Array, gradient: Array, gamma: float, term: float, center: Array
     ) -> str | None:
-        """A right prox is not beaten by ``previous``:  ``term(u) + gamma/2 ||u - x||^2 <= term(previous) + gamma/2 ||previous - x||^2``."""
+        """A right prox at ``x = center - gradient / gamma`` is not beaten by ``previous``."""
         move = u - sub.previous
         gain = sub.term_at_previous() - term - arrays.inner(gradient, move)
         if center is sub.previous:
             gain -= 0.5 * gamma * arrays.norm(move) ** 2
         else:
-            gain -= (
-                0.5 * gamma * (arrays.distance(u, center) ** 2 - arrays.distance(sub.previous, center) ** 2)
-            )
+            gain -= 0.5 * gamma * (arrays.distance(u, center) ** 2 - arrays.distance(sub.previous, center) ** 2)
         slack = sub.rounding(u, arrays.norm(gradient), gamma) * arrays.norm(move)
         slack += 8 * arrays.unit_roundoff(sub.previous) * max(abs(term), abs(sub.term_at_previous()))
         if gain < -slack:
@@ -119,7 +113,7 @@ class ProxLinear:
         used = sub.smooth.grad(step.source)
         gap, allowed = arrays.distance(own, used), 64 * sub.rounding(step.source, arrays.norm(own), step.tau)
         if not gap <= allowed:
-            return f"block {sub.block!r}: restrict() and grad() of the coupling differ by {gap:.3g}, {allowed:.3g} is allowed"
+            return f"restrict() and grad() of the coupling differ for block {sub.block!r} by {gap:.3g}"
         return None
 
 

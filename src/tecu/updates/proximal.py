@@ -54,13 +54,13 @@ class Proximal:
             )
         after, before = sub.value(step.u), sub.value(sub.previous)
         if after > before + sub.value_slack(after, before):
-            return f"the coupling's minimize for block {sub.block!r} raised the sub-problem from {before:.6g} to {after:.6g}"
+            return f"the coupling's minimize for block {sub.block!r} raised its sub-problem by {after - before:.3g}"
         return None
 
 
 def no_closed_form(sub: SubProblem) -> str:
     """The sentence for a block whose exact update is not known."""
     return (
-        f"block {sub.block!r}: Proximal needs a closed form, and {type(sub.smooth.coupling).__name__} has none for the term "
-        f"{sub.term!r}; use Embed(strategies.ProxGradient()) or ProxLinear() instead"
+        f"block {sub.block!r}: Proximal needs a closed form, and {type(sub.smooth.coupling).__name__} has none "
+        f"for the term {sub.term!r}; use Embed(strategies.ProxGradient()) or ProxLinear() instead"
     )

@@ -1,0 +1,195 @@
+"""The sub-problem of one block: what an update and a strategy see of the problem."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tecu import arrays
+from tecu.arrays import Array
+from tecu.backtracking import backtrack
+from tecu.protocols import Blocks, Memory, Restricted, Term
+
+if TYPE_CHECKING:
+    from tecu.problem import Problem
+
+
+@dataclass
+class Counters:
+    """What a visit spent."""
+
+    values: int = 0
+    gradients: int = 0
+    hessians: int = 0
+    proxes: int = 0
+    strategy_calls: int = 0
+
+
+@dataclass(frozen=True)
+class SubProblem:
+    """``min over u of F(u) = term(u) + phi(u)``, with ``phi(u) = H(u, others) + eta/2 ||u - previous||^2``.
+
+    What a strategy may use: ``value``, ``grad``, ``hessian`` and ``lipschitz`` of ``phi``, ``prox`` of the term, the
+    point ``previous`` that the block comes from, and ``memory`` for what must survive the visit. Arrays in the memory
+    are replaced, never changed in place: earlier states share them.
+    """
+
+    block: str
+    term: Term
+    smooth: Restricted  # H(., others)
+    previous: Array
+    eta: float
+    memory: Memory
+    others: Blocks  # all blocks, this one at ``previous``
+    visits: int = 0  # how often the block was visited before
+    previous_move: float | None = None  # ||move|| at its previous visit
+    before: Array | None = None  # its value before that visit
+    lyapunov_weight: float = 0.0  # the weight of that move in the Lyapunov function
+    previous_term: float = math.nan  # term(previous), where it is already known
+    seed: tuple[int, ...] = (0,)
+    counters: Counters = field(default_factory=Counters)
+    _cache: dict[str, Any] = field(default_factory=dict, repr=False)  # shared by copies with another eta
+
+    @classmethod
+    def of(cls, problem: Problem, block: str, z: Blocks, eta: float = 0.0, memory: Memory | None = None) -> SubProblem:
+        """The sub-problem of ``block`` at ``z``, for trying a strategy by hand.
+
+        >>> import numpy as np, tecu
+        >>> from tecu import couplings, terms
+        >>> H = couplings.MatrixFactorization(np.eye(2), codes="W", dictionary="D")
+        >>> problem = tecu.Problem(H, {"W": terms.L1(0.1), "D": terms.UnitColumns()})
+        >>> sub = tecu.SubProblem.of(problem, "W", {"W": np.zeros((2, 1)), "D": np.array([[1.0], [0.0]])}, eta=1.0)
+        >>> sub.grad(sub.previous).ravel().tolist()
+        [-1.0, 0.0]
+        """
+        return cls(
+            block, problem.terms[block], problem.restrict(block, z), z[block], eta,
+            {} if memory is None else memory, dict(z),
+        )  # fmt: skip
+
+    def with_eta(self, eta: float) -> SubProblem:
+        """The same block with another proximal weight; counters, memory and cached work are shared."""
+        return replace(self, eta=eta)
+
+    @property
+    def rng(self) -> np.random.Generator:
+        """A random generator that depends only on the run's seed and the visit, so that a resumed run repeats it."""
+        if "rng" not in self._cache:
+            self._cache["rng"] = np.random.default_rng(self.seed)
+        generator: np.random.Generator = self._cache["rng"]
+        return generator
+
+    # -- H at the point the block comes from: computed once a visit --------------------------------------------
+
+    def coupling_at_previous(self) -> tuple[float, Array]:
+        """``H`` and its gradient at ``previous``."""
+        if "start" not in self._cache:
+            self.counters.values += 1
+            self.counters.gradients += 1
+            self._cache["start"] = self.smooth.value_and_grad(self.previous)
+        start: tuple[float, Array] = self._cache["start"]
+        return start
+
+    def coupling_value_at_previous(self) -> float:
+        """``H`` at ``previous``, without a gradient that nobody asked for."""
+        if "start" in self._cache:
+            return float(self._cache["start"][0])
+        if "start_value" not in self._cache:
+            self.counters.values += 1
+            self._cache["start_value"] = self.smooth.value(self.previous)
+        return float(self._cache["start_value"])
+
+    def term_at_previous(self) -> float:
+        """``term(previous)``."""
+        if not math.isnan(self.previous_term):
+            return self.previous_term
+        if "term" not in self._cache:
+            self._cache["term"] = float(self.term.value(self.previous))
+        return float(self._cache["term"])
+
+    def coupling_value(self, u: Array) -> float:
+        """``H(u, others)``."""
+        if u is self.previous:
+            return self.coupling_value_at_previous()
+        self.counters.values += 1
+        return float(self.smooth.value(u))
+
+    def coupling_grad(self, u: Array) -> Array:
+        """The gradient of ``H(., others)``."""
+        if u is self.previous:
+            return self.coupling_at_previous()[1]
+        self.counters.gradients += 1
+        return self.smooth.grad(u)
+
+    # -- F = term + phi -----------------------------------------------------------------------------------------
+
+    def value(self, u: Array) -> float:
+        """``F(u)``."""
+        return float(self.term.value(u)) + self.smooth_value(u)
+
+    def smooth_value(self, u: Array) -> float:
+        """``phi(u)``."""
+        distance = arrays.distance(u, self.previous) if self.eta else 0.0
+        return self.coupling_value(u) + 0.5 * self.eta * distance**2
+
+    def grad(self, u: Array) -> Array:
+        """The gradient of ``phi``."""
+        gradient = self.coupling_grad(u)
+        return gradient if u is self.previous or not self.eta else gradient + self.eta * (u - self.previous)
+
+    def hessian(self, v: Array) -> Array | None:
+        """The second derivative of ``phi`` applied to ``v``; ``None`` where ``H`` is not quadratic in this block."""
+        if not self.is_quadratic:
+            return None
+        self.counters.hessians += 1
+        product = self.smooth.hessian(v)
+        return product + self.eta * v if self.eta else product
+
+    @property
+    def is_quadratic(self) -> bool:
+        """Whether ``H`` is known to be quadratic in this block."""
+        if "quadratic" not in self._cache:
+            self._cache["quadratic"] = self.smooth.is_quadratic()
+        return bool(self._cache["quadratic"])
+
+    def prox(self, x: Array, step: float) -> Array:
+        """``prox`` of the term, in the block's own kind and precision."""
+        self.counters.proxes += 1
+        return arrays.as_kind(self.term.prox(x, step), self.previous)
+
+    def lipschitz(self) -> float | None:
+        """A Lipschitz constant of ``grad phi``: that of ``grad H`` plus ``eta``; ``None`` if the coupling has none."""
+        if "lipschitz" not in self._cache:
+            self._cache["lipschitz"] = self.smooth.lipschitz(self.memory)
+        constant: float | None = self._cache["lipschitz"]
+        return None if constant is None else constant + self.eta
+
+    def prox_gradient_step(
+        self, u: Array, gradient: Array | None = None, tau: float | None = None
+    ) -> tuple[Array, float]:
+        """``u~ = prox(u - grad phi(u) / tau)`` and the ``tau`` it took.
+
+        Without ``tau``: the Lipschitz constant where the coupling offers one, otherwise back-tracking until ``phi``
+        lies below its quadratic model on the step.
+        """
+        if gradient is None:
+            gradient = self.grad(u)
+        if tau is None:
+            constant = self.lipschitz()
+            if constant is None:
+                return backtrack(self, u, gradient)[:2]
+            # Where H does not depend on the block (L = 0) any step will do.
+            tau = constant if constant > 0.0 else 1.0
+        return self.prox(u - gradient / tau, 1.0 / tau), tau
+
+    def rounding(self, u: Array, gradient_norm: float, tau: float) -> float:
+        """``8 r (tau ||u|| + ||grad phi||)``, ``r`` the unit round-off: what is smaller in an error means nothing."""
+        return 8.0 * arrays.unit_roundoff(u) * (tau * arrays.norm(u) + gradient_norm)
+
+    def value_slack(self, *values: float) -> float:
+        """How far values of ``H`` that should be equal may differ: ``8 sqrt(terms summed)`` units in the last place."""
+        largest = max((self.smooth.magnitude(v) for v in values), default=0.0)
+        return 8.0 * math.sqrt(math.prod(self.previous.shape)) * arrays.unit_roundoff(self.previous) * largest
