@@ -1,0 +1,147 @@
+"""The alternating direction method of multipliers on one block."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from itertools import count
+
+import numpy as np
+
+from tecu import arrays
+from tecu.arrays import Array
+from tecu.inexact import Candidate
+from tecu.strategies.gram import Matrix, gram_matrix
+from tecu.strategies.prox_gradient import REFRESH
+from tecu.subproblem import SubProblem
+
+Solve = Callable[[Array, Array], Array]
+"""``(v, r) -> d`` with ``(hessian + rho) d = -r``, exactly or nearly: the ``x``-step is ``x = v + d``."""
+
+CG_REDUCTION, CG_STEPS = 0.1, 30
+DUAL = "admm_dual"
+
+
+class ADMM:
+    r"""``min term(v) + phi(x)`` subject to ``x = v``, with the scaled dual ``w``::
+
+        x = argmin phi(x) + rho/2 ||x - v + w||^2
+        v = prox(x + w, 1 / rho)
+        w = w + x - v
+
+    The ``x``-step begins at ``v``: ``x = v - (hessian + rho)^{-1} (grad phi(v) + rho w)``. The inverse is a Cholesky
+    factor, made once a visit, where the coupling has a Gram matrix; conjugate gradients where ``phi`` is quadratic
+    otherwise; a division by ``L + rho`` where it is not. The proposals are the ``v`` with their gradients, which
+    the next ``x``-step needs anyway. The dual ``rho w`` stays in the block's memory for the next visit.
+
+    Parameters
+    ----------
+    rho
+        The penalty; ``None`` takes the mean eigenvalue of the Gram matrix, or the Lipschitz
+        constant (half of it for a convex term).
+
+    Examples
+    --------
+    >>> import numpy as np, tecu
+    >>> from tecu import couplings, strategies, terms
+    >>> problem = tecu.Problem(couplings.MatrixFactorization(np.eye(2)), {"W": terms.L1(0.5), "D": terms.Zero()})
+    >>> sub = tecu.SubProblem.of(problem, "W", {"W": np.zeros((2, 2)), "D": np.eye(2)}, eta=1.0)
+    >>> proposals = strategies.ADMM()(sub, sub.previous)
+    >>> for _ in range(40):
+    ...     best = next(proposals).u
+    >>> best.round(6).tolist()
+    [[0.25, 0.0], [0.0, 0.25]]
+    """
+
+    endless = True
+
+    def __init__(self, rho: float | None = None) -> None:
+        if rho is not None and not (math.isfinite(rho) and rho > 0):
+            raise ValueError(f"ADMM needs a finite rho > 0, got rho={rho}")
+        self.rho = rho
+
+    def __call__(self, sub: SubProblem, u: Array) -> Iterator[Candidate]:
+        """Yield the ``v``."""
+        solve, rho = self._smooth_step(sub, u)
+        v, w = u, _dual(sub) / rho
+        gradient = sub.grad(v)
+        for k in count(1):
+            shifted = v + solve(v, gradient + rho * w) + w
+            v, before = sub.prox(shifted, 1.0 / rho), v
+            w = shifted - v
+            sub.memory[DUAL] = arrays.host(rho * w)
+            product = None if k % REFRESH == 0 else sub.hessian(v - before)
+            gradient = sub.grad(v) if product is None else gradient + product
+            yield Candidate(v, gradient)
+
+    def _smooth_step(self, sub: SubProblem, u: Array) -> tuple[Solve, float]:
+        gram = gram_matrix(sub) if sub.is_quadratic else None
+        if gram is not None and arrays.all_finite(gram):
+            rho = self.rho or float(np.trace(gram, dtype=np.float64)) / gram.shape[0] or 1.0
+            return _by_cholesky(gram, rho), rho
+        rho = self.rho or (0.5 if sub.term.is_convex else 1.0) * _curvature(sub, u)
+        return (_by_conjugate_gradients if sub.is_quadratic else _by_gradient_step)(sub, rho), rho
+
+    def __repr__(self) -> str:
+        return "ADMM()" if self.rho is None else f"ADMM(rho={self.rho})"
+
+
+def _dual(sub: SubProblem) -> Array:
+    """The dual of the block's last visit, zero at its first."""
+    like = arrays.dense(sub.previous)
+    kept = sub.memory.get(DUAL)
+    if kept is None or tuple(kept.shape) != tuple(like.shape):
+        return arrays.zeros_like(like)
+    return arrays.from_numpy(np.asarray(kept), like)
+
+
+def _curvature(sub: SubProblem, u: Array) -> float:
+    constant = sub.lipschitz()
+    return sub.prox_gradient_step(u)[1] if constant is None else constant or 1.0
+
+
+def _by_cholesky(gram: Matrix, rho: float) -> Solve:
+    """``d (A + rho I) = -r``."""
+    from scipy.linalg import cho_factor, cho_solve
+
+    factor = cho_factor(gram + rho * np.eye(gram.shape[0], dtype=gram.dtype), check_finite=False)
+
+    def solve(v: Array, slope: Array) -> Array:
+        return arrays.from_numpy(cho_solve(factor, -arrays.host(slope).T, check_finite=False).T, slope)
+
+    return solve
+
+
+def _by_conjugate_gradients(sub: SubProblem, rho: float) -> Solve:
+    """``(hessian + rho) d = -r``, to a tenth of the residual, which itself tends to zero."""
+
+    def solve(v: Array, slope: Array) -> Array:
+        d, residual = arrays.zeros_like(slope), -slope
+        direction, square = residual, arrays.inner(residual, residual)
+        goal = CG_REDUCTION**2 * square
+        for _ in range(CG_STEPS):
+            system = sub.hessian(direction) + rho * direction
+            curvature = arrays.inner(direction, system)
+            if not curvature > 0.0:  # nothing left to solve
+                break
+            length = square / curvature
+            d, residual = d + length * direction, residual - length * system
+            old, square = square, arrays.inner(residual, residual)
+            if square <= goal:
+                break
+            direction = residual + (square / old) * direction
+        return d
+
+    return solve
+
+
+def _by_gradient_step(sub: SubProblem, rho: float) -> Solve:
+    """``d = -r / (L + rho)``, with ``L`` back-tracked at ``v`` where the coupling has none."""
+
+    def solve(v: Array, slope: Array) -> Array:
+        curvature = sub.lipschitz()
+        if curvature is None:
+            curvature = sub.prox_gradient_step(v)[1]
+        return -slope / (curvature + rho)
+
+    return solve
