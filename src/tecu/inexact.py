@@ -189,8 +189,11 @@ def prox_fault(sub: SubProblem, found: Estimate) -> str | None:
     for name, rival, term in rivals:
         if not math.isfinite(term):
             continue
-        value = term + 0.5 * found.tau * arrays.distance(rival, center) ** 2
-        if own > value + _prox_slack(sub, own, value):
+        length = arrays.distance(rival, center)
+        value = term + 0.5 * found.tau * length**2
+        # A set contains its points up to rounding: a rival that leans outwards by as much gains tau length times that.
+        lean = 32.0 * arrays.unit_roundoff(rival) * math.sqrt(math.prod(rival.shape)) * max(1.0, arrays.norm(rival))
+        if own > value + _prox_slack(sub, own, value) + found.tau * length * lean:
             return (
                 f"the prox of block {sub.block!r} is not a minimiser: the point {name} has a lower value "
                 f"({value:.6g} < {own:.6g})"
