@@ -1,0 +1,88 @@
+"""EXIF, ICC profile and resolution: what is taken over from a file, and what would be wrong in the result."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from tecu.lowlight.files.photo import Metadata, Pixels
+
+ORIENTATION, EXIF_IFD, GPS_IFD, WIDTH, HEIGHT = 0x0112, 0x8769, 0x8825, 0xA002, 0xA003
+MAX_EXIF = 60_000  # a JPEG segment holds 65,533 bytes
+
+# Tags that say how a TIFF's pixels are stored (or hold XMP, IPTC and profiles): about the old file, not the
+# photo.
+_RANGES = [(254, 259), (262, 262), (266, 266), (273, 281), (284, 284), (288, 292), (297, 297), (317, 325), (330, 341)]
+_RANGES += [(347, 347), (512, 521), (529, 532), (700, 700), (33723, 33723), (34377, 34377), (34675, 34675)]
+STRUCTURE = frozenset(tag for first, last in _RANGES for tag in range(first, last + 1))
+
+
+def read_metadata(image: Image.Image) -> tuple[Metadata, int, list[str]]:
+    """What the loaded ``image`` carries, its EXIF orientation (1 to 8), and sentences on what was dropped."""
+    notes: list[str] = []
+    exif, orientation = b"", 1
+    try:
+        tags = image.getexif()
+        found = tags.get(ORIENTATION, 1)
+        orientation = found if isinstance(found, int) and 1 <= found <= 8 else 1
+        exif = _clean(tags, image.size, orientation)
+    except Exception:  # Pillow raises many kinds of error on damaged EXIF; the photo itself may be fine
+        notes.append("the EXIF data is damaged and was dropped")
+    if len(exif) > MAX_EXIF:
+        exif = b""
+        notes.append(f"the EXIF data is longer than {MAX_EXIF} bytes and was dropped")
+    icc = image.info.get("icc_profile")
+    icc = icc if isinstance(icc, bytes) and len(icc) > 128 else None  # a profile's header alone has 128 bytes
+    return Metadata(exif or None, icc, _resolution(image)), orientation, notes
+
+
+def _clean(tags: Image.Exif, size: tuple[int, int], orientation: int) -> bytes:
+    """The tags as bytes: upright, without thumbnail (Pillow writes none), without a TIFF's storage tags."""
+    kept = Image.Exif()
+    for tag, value in tags.items():
+        if tag not in STRUCTURE and tag not in (ORIENTATION, EXIF_IFD, GPS_IFD):
+            kept[tag] = value
+    for ifd in (EXIF_IFD, GPS_IFD):
+        values = dict(tags.get_ifd(ifd))
+        if ifd == EXIF_IFD and orientation >= 5 and WIDTH in values and HEIGHT in values:
+            values[WIDTH], values[HEIGHT] = size[1], size[0]
+        if values:
+            kept[ifd] = values
+    if not kept:
+        return b""
+    if ORIENTATION in tags:
+        kept[ORIENTATION] = 1
+    return kept.tobytes()
+
+
+def _resolution(image: Image.Image) -> tuple[float, float] | None:
+    try:
+        across, down = (float(value) for value in image.info["dpi"])
+    except (KeyError, TypeError, ValueError, ZeroDivisionError):
+        return None
+    return (across, down) if 1.0 <= across <= 1e5 and 1.0 <= down <= 1e5 else None
+
+
+def upright(pixels: Pixels, orientation: int) -> Pixels:
+    """``pixels`` turned and mirrored as EXIF ``orientation`` (1 to 8) asks."""
+    if orientation in (5, 6, 7, 8):
+        pixels = pixels.swapaxes(0, 1)
+    if orientation in (2, 3, 6, 7):
+        pixels = pixels[:, ::-1]
+    if orientation in (3, 4, 7, 8):
+        pixels = pixels[::-1]
+    return np.ascontiguousarray(pixels)
+
+
+def save_options(metadata: Metadata) -> dict[str, Any]:
+    """The metadata as options of Pillow's ``save``."""
+    options: dict[str, Any] = {}
+    if metadata.exif:
+        options["exif"] = metadata.exif
+    if metadata.icc:
+        options["icc_profile"] = metadata.icc
+    if metadata.dpi:
+        options["dpi"] = metadata.dpi
+    return options

@@ -1,0 +1,229 @@
+"""Read a photo file of any kind we take, within bounds."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import stat
+import threading
+from collections.abc import Iterator
+from pathlib import PurePath
+from typing import Any, BinaryIO
+
+import numpy as np
+from PIL import Image, ImageFile, UnidentifiedImageError
+
+from tecu.lowlight.files import foreign
+from tecu.lowlight.files.errors import PhotoError, UnreadableFile, shown
+from tecu.lowlight.files.metadata import read_metadata, upright
+from tecu.lowlight.files.photo import Encoding, Metadata, Photo, Pixels
+from tecu.lowlight.files.sixteen import is_sixteen_bit_colour, read_sixteen
+
+MAX_PIXELS = 200_000_000
+FORMATS = {
+    "JPEG": (".jpg", ".jpeg", ".jpe", ".jfif"),
+    "PNG": (".png",),
+    "WEBP": (".webp",),
+    "TIFF": (".tif", ".tiff"),
+    "AVIF": (".avif",),
+    "BMP": (".bmp", ".dib"),
+}
+READABLE = frozenset(s for group in FORMATS.values() for s in group) | foreign.HEIF_SUFFIXES | foreign.RAW_SUFFIXES
+"""Suffixes (lower case) of the files taken from a folder; a file named outright is judged by its content."""
+
+Source = str | os.PathLike[str] | bytes | BinaryIO
+OPENING: dict[type[Exception], str] = {
+    FileNotFoundError: "there is no such file",
+    PermissionError: "permission denied",
+}
+_limit = threading.Lock()
+
+
+def read_photo(source: Source, *, max_pixels: int = MAX_PIXELS) -> Photo:
+    """The photo in a file, in ``bytes`` or in an open binary stream; the content decides on the kind.
+
+    Nothing is decoded when the file says it has more than ``max_pixels``. Every failure is a
+    :class:`~tecu.lowlight.files.errors.PhotoError` whose text is a sentence.
+
+    >>> read_photo(b"not a photo")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    tecu.lowlight.files.errors.UnreadableFile: <bytes> is not a photo of a kind that is read (JPEG, ...)
+    """
+    with _opened(source) as (file, name):
+        try:
+            return _decode(file, name, max_pixels)
+        except PhotoError:
+            raise
+        except MemoryError as error:
+            raise UnreadableFile(f"{name} could not be decoded: there is not enough memory") from error
+        except Exception as error:  # decoders meet damaged files with errors of every kind
+            reason = (str(error).splitlines() or [type(error).__name__])[0]
+            raise UnreadableFile(f"{name} could not be decoded: {reason}") from error
+
+
+@contextlib.contextmanager
+def _opened(source: Source) -> Iterator[tuple[BinaryIO, str]]:
+    if isinstance(source, bytes):
+        yield io.BytesIO(source), "<bytes>"
+        return
+    if not isinstance(source, str | os.PathLike):
+        yield source, shown(getattr(source, "name", "<stream>"))
+        return
+    name = shown(source)
+    try:
+        # O_NONBLOCK: opening a named pipe must not wait for a writer
+        flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+        descriptor = os.open(source, flags)
+    except (OSError, ValueError) as error:
+        reason = OPENING.get(type(error), getattr(error, "strerror", None) or str(error))
+        raise UnreadableFile(f"{name} could not be opened: {reason}") from error
+    kind = os.fstat(descriptor).st_mode
+    if not stat.S_ISREG(kind):
+        os.close(descriptor)
+        raise UnreadableFile(f"{name} is {'a folder' if stat.S_ISDIR(kind) else 'not a regular file'}")
+    with open(descriptor, "rb") as file:
+        yield file, name
+
+
+def _decode(file: BinaryIO, name: str, max_pixels: int) -> Photo:
+    if not file.seekable():
+        file = io.BytesIO(file.read())
+    head = file.read(4096)
+    file.seek(-len(head), os.SEEK_CUR)
+    start = file.tell()
+    if not head:
+        raise UnreadableFile(f"{name} is empty (0 bytes)")
+    if PurePath(name).suffix.lower() in foreign.RAW_SUFFIXES:
+        return foreign.read_raw(file, name, max_pixels)
+    if foreign.is_heif(head):
+        return _photo(foreign.open_heif(file, name, max_pixels), Encoding("HEIF", lossless=False), [])
+    image = _open(file, name)
+    foreign.check_size(image.size, name, max_pixels)
+    notes: list[str] = []
+    if (frames := getattr(image, "n_frames", 1)) > 1:
+        notes.append(f"only the first of the file's {frames} pictures was taken")
+    if is_sixteen_bit_colour(image):
+
+        def reopen() -> ImageFile.ImageFile:
+            file.seek(start)
+            return _open(file, name)
+
+        samples = read_sixteen(image, reopen)
+        return _photo(image, _encoding(image, file, start), notes, samples)
+    _refuse_unusual(image, name)
+    image.load()
+    return _photo(image, _encoding(image, file, start), notes)
+
+
+def _open(file: BinaryIO, name: str) -> ImageFile.ImageFile:
+    with _limit:  # Pillow's own limit is a global; the caller's limit is checked right after, before decoding
+        kept, Image.MAX_IMAGE_PIXELS = Image.MAX_IMAGE_PIXELS, None
+        try:
+            return Image.open(file, formats=tuple(FORMATS))
+        except UnidentifiedImageError as error:
+            kinds = ", ".join(FORMATS)
+            raise UnreadableFile(f"{name} is not a photo of a kind that is read ({kinds}, HEIF, RAW)") from error
+        finally:
+            Image.MAX_IMAGE_PIXELS = kept
+
+
+def _refuse_unusual(image: ImageFile.ImageFile, name: str) -> None:
+    """What Pillow opens but would decode wrongly or not into 8 or 16 bits."""
+    if image.mode in ("F", "I", "LAB", "HSV"):
+        kind = {"F": "floating-point", "I": "32-bit"}.get(image.mode, image.mode)
+        raise UnreadableFile(f"{name} has {kind} pixels; 8 and 16 bits a channel in grey, RGB or CMYK are read")
+    tags = getattr(image, "tag_v2", None)
+    bits = max(np.atleast_1d(tags.get(258, 8))) if tags is not None else 8
+    if bits > 8 and not image.mode.startswith("I;16"):
+        raise UnreadableFile(
+            f"{name} is a TIFF with {bits} bits a channel in a layout that is not read ({image.mode}, "
+            f"separate planes or premultiplied); 16 bits are read in grey, RGB and RGBA, interleaved"
+        )
+
+
+def _photo(image: Image.Image, encoding: Encoding, notes: list[str], samples: Pixels | None = None) -> Photo:
+    metadata, orientation, dropped = read_metadata(image)
+    if samples is None:
+        samples, icc, changed = _samples(image, metadata.icc)
+        metadata = Metadata(metadata.exif, icc, metadata.dpi)
+        notes = notes + changed
+    samples = upright(samples, orientation)
+    if samples.ndim == 2:
+        pixels, alpha = samples, None
+    else:
+        colours = 1 if samples.shape[2] == 2 else 3
+        pixels = np.ascontiguousarray(samples[..., 0] if colours == 1 else samples[..., :3])
+        alpha = np.ascontiguousarray(samples[..., -1]) if samples.shape[2] > colours else None
+    if alpha is None and (key := image.info.get("transparency")) is not None and image.mode != "P":
+        alpha = _keyed_alpha(pixels, key)
+    return Photo(pixels, alpha, metadata, encoding, (*notes, *dropped))
+
+
+def _samples(image: Image.Image, icc: bytes | None) -> tuple[Pixels, bytes | None, list[str]]:
+    """The pixels with their transparency, the profile that still fits them, and what was changed."""
+    mode = image.mode
+    if mode.startswith("I;16"):
+        samples = np.asarray(image).astype(np.uint16)
+        inverted = getattr(image, "tag_v2", {}).get(262) == 0  # white is zero, which Pillow leaves as it is
+        return (65535 - samples if inverted else samples), icc, []
+    if mode in ("L", "LA", "RGB", "RGBA"):
+        return np.asarray(image), icc, []
+    if mode == "1":
+        return np.asarray(image.convert("L")), icc, ["the 1-bit picture became 8-bit grey"]
+    if mode in ("P", "PA"):
+        clear = mode == "PA" or "transparency" in image.info
+        return np.asarray(image.convert("RGBA" if clear else "RGB")), icc, ["the palette became full colour"]
+    if mode == "CMYK":
+        return np.asarray(_cmyk_to_rgb(image, icc)), None, ["CMYK was converted to RGB"]
+    target = {"La": "LA", "RGBa": "RGBA"}.get(mode, "RGB")
+    return np.asarray(image.convert(target)), icc, []
+
+
+def _cmyk_to_rgb(image: Image.Image, icc: bytes | None) -> Image.Image:
+    """By the file's own profile to sRGB, or by Pillow's plain rule when it has none that works."""
+    if icc:
+        from PIL import ImageCms
+
+        with contextlib.suppress(ImageCms.PyCMSError, OSError, ValueError):
+            converted = ImageCms.profileToProfile(
+                image, io.BytesIO(icc), ImageCms.createProfile("sRGB"), outputMode="RGB"
+            )
+            if converted is not None:
+                return converted
+    return image.convert("RGB")
+
+
+def _keyed_alpha(pixels: Pixels, key: Any) -> Pixels | None:
+    """Transparency given as one colour that is to be invisible."""
+    colour = np.atleast_1d(np.asarray(key))
+    if colour.dtype.kind not in "iu" or colour.shape != (1 if pixels.ndim == 2 else 3,):
+        return None
+    hidden = pixels == colour if pixels.ndim == 2 else np.all(pixels == colour, axis=2)
+    return np.where(hidden, 0, np.iinfo(pixels.dtype).max).astype(pixels.dtype)
+
+
+def _encoding(image: ImageFile.ImageFile, file: BinaryIO, start: int) -> Encoding:
+    if image.format in ("JPEG", "MPO"):
+        from PIL import JpegImagePlugin
+
+        sampling = JpegImagePlugin.get_sampling(image) if image.mode == "RGB" else -1
+        tables = getattr(image, "quantization", None) if image.mode != "CMYK" else None
+        progressive = bool(image.info.get("progressive"))
+        return Encoding("JPEG", tables, sampling if sampling >= 0 else None, progressive, lossless=False)
+    if image.format == "WEBP":
+        return Encoding("WEBP", lossless=_webp_is_lossless(file, start))
+    return Encoding(image.format or "PNG", lossless=image.format != "AVIF")
+
+
+def _webp_is_lossless(file: BinaryIO, start: int) -> bool:
+    """Whether the first picture chunk is ``VP8L``."""
+    position = start + 12  # after RIFF, size, WEBP
+    for _ in range(16):  # profile, transparency and the like come first
+        file.seek(position)
+        chunk = file.read(8)
+        if len(chunk) < 8 or chunk[:4] in (b"VP8 ", b"VP8L"):
+            return chunk[:4] == b"VP8L"
+        length = int.from_bytes(chunk[4:], "little")
+        position += 8 + (16 if chunk[:4] == b"ANMF" else length + length % 2)
+    return False

@@ -1,0 +1,136 @@
+"""Write a photo file: whole or not at all, never over the original."""
+
+from __future__ import annotations
+
+import io
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from tecu.lowlight.files.atomic import write_bytes
+from tecu.lowlight.files.errors import UnwritableFile, shown
+from tecu.lowlight.files.metadata import save_options
+from tecu.lowlight.files.pack import encode_png, encode_tiff
+from tecu.lowlight.files.photo import Encoding, Metadata, Photo, Pixels
+from tecu.lowlight.files.read import FORMATS
+
+WRITABLE = {suffix: kind for kind, suffixes in FORMATS.items() for suffix in suffixes}
+"""Format by suffix (lower case)."""
+
+DEFAULT_SUFFIX = {kind: suffixes[0] for kind, suffixes in FORMATS.items()} | {"HEIF": ".jpg", "RAW": ".tif"}
+LARGEST_SIDE = {"JPEG": 65_535, "WEBP": 16_383, "AVIF": 65_535}
+
+# Mean of the luminance table of libjpeg at quality 90: coarser tables are not taken over, because the
+# enhancement has made the noise and the blocks of a dark photo more visible.
+COARSEST_TABLE = 11.6
+
+
+def write_photo(
+    photo: Photo, path: str | os.PathLike[str], *, overwrite: bool = False, strip_metadata: bool = False
+) -> tuple[str, ...]:
+    """Write ``photo`` in the format of the suffix of ``path``; returns sentences on what could not be kept.
+
+    An unknown suffix gets the format the photo came in. Fails with
+    :class:`~tecu.lowlight.files.errors.UnwritableFile`, and then has left nothing behind.
+
+    >>> import tempfile
+    >>> from tecu.lowlight.files import read_photo
+    >>> photo = Photo(np.full((4, 5, 3), 40_000, np.uint16))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_photo(photo, folder + "/a.tif")
+    ...     bool((read_photo(folder + "/a.tif").pixels == photo.pixels).all())
+    ()
+    True
+    """
+    suffix = Path(path).suffix.lower()
+    fallback = WRITABLE[DEFAULT_SUFFIX[photo.encoding.format]]
+    data, notes = encode_photo(photo, WRITABLE.get(suffix, fallback), strip_metadata=strip_metadata, name=shown(path))
+    write_bytes(path, data, overwrite=overwrite)
+    return notes
+
+
+def encode_photo(
+    photo: Photo, format: str, *, strip_metadata: bool = False, name: str = "the result"
+) -> tuple[bytes, tuple[str, ...]]:
+    """The bytes of a file of ``format`` (``"JPEG"``, ...), and sentences on what could not be kept.
+
+    >>> data, notes = encode_photo(Photo(np.zeros((4, 5), np.uint16)), "JPEG")
+    >>> data[:2], notes
+    (b'\\xff\\xd8', ('JPEG holds 8 bits a channel: the other 8 were rounded away',))
+    """
+    if format not in FORMATS:
+        raise ValueError(f"format must be one of {', '.join(FORMATS)}, got {format!r}")
+    largest = LARGEST_SIDE.get(format, 2**31 - 1)
+    if max(photo.size) > largest:
+        raise UnwritableFile(
+            f"{name} could not be written: {format} holds at most {largest:,} pixels a side, the photo is "
+            f"{photo.size[0]} x {photo.size[1]}; choose PNG or TIFF"
+        )
+    metadata = Metadata() if strip_metadata else photo.metadata
+    notes: list[str] = []
+    if format == "TIFF":
+        return encode_tiff(_joined(photo.pixels, photo.alpha), metadata), ()
+    if format == "PNG" and photo.bits == 16:
+        return encode_png(_joined(photo.pixels, photo.alpha), metadata), ()
+    pixels, alpha = photo.pixels, photo.alpha
+    if photo.bits == 16:
+        pixels, alpha = _eight(pixels), None if alpha is None else _eight(alpha)
+        notes.append(f"{format} holds 8 bits a channel: the other 8 were rounded away")
+    if alpha is not None and format in ("JPEG", "BMP"):
+        pixels, alpha = _on_white(pixels, alpha), None
+        notes.append(f"{format} holds no transparency: the picture was put on white")
+    if format == "BMP" and (metadata.exif or metadata.icc):
+        notes.append("BMP holds no EXIF data and no ICC profile: they were dropped")
+    samples = _joined(pixels, alpha)
+    image = Image.fromarray(samples[..., 0] if samples.shape[2] == 1 else samples)
+    return _save(image, format, photo.encoding, metadata, name), tuple(notes)
+
+
+def _save(image: Image.Image, format: str, encoding: Encoding, metadata: Metadata, name: str) -> bytes:
+    options = save_options(metadata) | _options(format, encoding, image.mode)
+    out = io.BytesIO()
+    try:
+        image.save(out, format, **options)
+    except Exception as error:  # encoders differ in what they raise
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise UnwritableFile(f"{name} could not be encoded as {format}: {reason}") from error
+    return out.getvalue()
+
+
+def _options(format: str, encoding: Encoding, mode: str) -> dict[str, Any]:
+    """How to pack: as the original was packed where that makes sense, else at high quality."""
+    same = encoding.format == format
+    if format == "JPEG":
+        options: dict[str, Any] = {"progressive": same and encoding.progressive}
+        if mode == "RGB":
+            kept = encoding.subsampling if same else None
+            options["subsampling"] = 0 if kept is None else kept
+        tables = encoding.quantization if same else None
+        if tables and np.mean(tables[min(tables)]) <= COARSEST_TABLE and len(tables) <= (2 if mode == "RGB" else 1):
+            return options | {"qtables": tables}
+        return options | {"quality": 90 if same else 95}
+    if format == "WEBP":
+        lossless = encoding.lossless
+        return {"lossless": lossless, "quality": 60 if lossless else 92, "method": 4, "exact": True}
+    if format == "AVIF":
+        return {"quality": 90, "subsampling": "4:4:4"}
+    return {"compress_level": 5} if format == "PNG" else {}
+
+
+def _joined(pixels: Pixels, alpha: Pixels | None) -> Pixels:
+    """Colour and transparency as ``(rows, columns, channels)``."""
+    colour = pixels[..., np.newaxis] if pixels.ndim == 2 else pixels
+    return colour if alpha is None else np.concatenate([colour, alpha[..., np.newaxis]], axis=2)
+
+
+def _eight(samples: Pixels) -> Pixels:
+    """``round(x / 257)``, which maps 65535 to 255."""
+    return ((samples.astype(np.uint32) + 128) // 257).astype(np.uint8)
+
+
+def _on_white(pixels: Pixels, alpha: Pixels) -> Pixels:
+    weight = alpha.astype(np.uint32) if pixels.ndim == 2 else alpha[..., np.newaxis].astype(np.uint32)
+    return ((pixels * weight + 255 * (255 - weight) + 127) // 255).astype(np.uint8)

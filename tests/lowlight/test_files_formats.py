@@ -1,0 +1,294 @@
+"""What is read comes back: kinds of files, depths, channels."""
+
+import io
+import struct
+import zlib
+
+import numpy as np
+import pytest
+from PIL import Image
+from skimage import data
+from skimage import io as skio
+
+from tecu.lowlight.files import Photo, encode_photo, read_photo, write_photo
+from tecu.metrics import psnr
+
+RNG = np.random.default_rng(0)
+PHOTO = data.astronaut()[40:140, 150:280]
+
+
+def saved(image, format, **options):
+    out = io.BytesIO()
+    image.save(out, format, **options)
+    return out.getvalue()
+
+
+def noise(rows, columns, channels, dtype):
+    shape = (rows, columns) if channels == 1 else (rows, columns, channels)
+    return RNG.integers(0, np.iinfo(dtype).max + 1, shape, dtype=dtype)
+
+
+def split(samples):
+    """Pixels and transparency of joined samples."""
+    if samples.ndim == 2 or samples.shape[2] == 3:
+        return samples, None
+    return (samples[..., 0] if samples.shape[2] == 2 else samples[..., :3]), samples[..., -1]
+
+
+@pytest.mark.parametrize("suffix", [".png", ".tif", ".TIFF", ".webp"])
+@pytest.mark.parametrize("channels", [1, 2, 3, 4])
+def test_lossless_eight_bit_round_trip(tmp_path, suffix, channels):
+    pixels, alpha = split(noise(37, 53, channels, np.uint8))
+    path = tmp_path / f"a{suffix}"
+    assert write_photo(Photo(pixels, alpha), path) == ()
+    back = read_photo(path)
+    if suffix == ".webp" and pixels.ndim == 2:  # WebP has no grey
+        assert all(np.array_equal(back.pixels[..., c], pixels) for c in range(3))
+    else:
+        assert np.array_equal(back.pixels, pixels)
+    assert (back.alpha is None) == (alpha is None)
+    assert alpha is None or np.array_equal(back.alpha, alpha)
+
+
+@pytest.mark.parametrize("suffix", [".png", ".tif"])
+@pytest.mark.parametrize("channels", [1, 2, 3, 4])
+@pytest.mark.parametrize("rows", [1, 37, 150])
+def test_sixteen_bit_round_trip(tmp_path, suffix, channels, rows):
+    pixels, alpha = split(noise(rows, 53, channels, np.uint16))
+    path = tmp_path / f"a{suffix}"
+    assert write_photo(Photo(pixels, alpha), path) == ()
+    back = read_photo(path)
+    assert back.bits == 16
+    if suffix == ".tif" and channels == 2:  # written as RGBA, because hardly anything reads grey with alpha
+        assert np.array_equal(back.pixels[..., 1], pixels)
+    else:
+        assert np.array_equal(back.pixels, pixels)
+    assert alpha is None or np.array_equal(back.alpha, alpha)
+
+
+@pytest.mark.parametrize("suffix", [".png", ".tif"])
+@pytest.mark.parametrize("channels", [1, 3, 4])
+def test_other_programs_read_our_sixteen_bits(tmp_path, suffix, channels):
+    import tifffile
+
+    samples = noise(40, 31, channels, np.uint16)
+    path = tmp_path / f"a{suffix}"
+    write_photo(Photo(*split(samples)), path)
+    if suffix == ".tif":
+        theirs = _tifffile_without_codecs(tifffile, path)
+        assert np.array_equal(theirs.reshape(samples.shape), samples)
+    else:  # Pillow cuts colour to 8 bits, but must agree on those
+        theirs = np.asarray(Image.open(path))
+        assert np.array_equal(theirs, samples if channels == 1 else (samples >> 8).astype(np.uint8))
+
+
+def _tifffile_without_codecs(tifffile, path):
+    """Undo zlib and differences by hand from the tags tifffile parsed: it leaves both to another package."""
+    with tifffile.TiffFile(path) as file:
+        page, raw = file.pages[0], path.read_bytes()
+        assert (page.compression, page.predictor) == (8, 2)
+        rows = [
+            np.frombuffer(zlib.decompress(raw[o : o + n]), "<u2").reshape(-1, page.imagewidth, page.samplesperpixel)
+            for o, n in zip(page.dataoffsets, page.databytecounts, strict=True)
+        ]
+    return np.cumsum(np.concatenate(rows), axis=1, dtype=np.uint16)
+
+
+def sixteen_bit_png(samples, colour_type, interlaced=False):
+    def chunk(kind, payload):
+        return struct.pack(">I", len(payload)) + kind + payload + struct.pack(">I", zlib.crc32(kind + payload))
+
+    rows, columns = samples.shape[:2]
+    passes = [(0, 0, 1, 1)]
+    if interlaced:
+        passes = [(0, 0, 8, 8), (0, 4, 8, 8), (4, 0, 8, 4), (0, 2, 4, 4), (2, 0, 4, 2), (0, 1, 2, 2), (1, 0, 2, 1)]
+    raw = b"".join(
+        b"\0" + line.astype(">u2").tobytes() for r, c, dr, dc in passes for line in samples[r::dr, c::dc] if line.size
+    )
+    header = struct.pack(">IIBBBBB", columns, rows, 16, colour_type, 0, 0, int(interlaced))
+    body = chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(raw)) + chunk(b"IEND", b"")
+    return b"\x89PNG\r\n\x1a\n" + body
+
+
+@pytest.mark.parametrize("interlaced", [False, True])
+@pytest.mark.parametrize(("channels", "colour_type"), [(1, 0), (2, 4), (3, 2), (4, 6)])
+def test_sixteen_bit_png_of_another_writer(channels, colour_type, interlaced):
+    samples = noise(21, 34, channels, np.uint16)
+    photo = read_photo(sixteen_bit_png(samples, colour_type, interlaced))
+    pixels, alpha = split(samples)
+    assert np.array_equal(photo.pixels, pixels)
+    assert alpha is None or np.array_equal(photo.alpha, alpha)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"compression": "zlib"},
+        {"compression": "zlib", "predictor": True},
+        {"byteorder": ">"},
+        {"byteorder": ">", "compression": "zlib"},
+        {"tile": (16, 16)},
+        {"rowsperstrip": 5},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("channels", [1, 3, 4])
+def test_sixteen_bit_tiff_of_another_writer(channels, options):
+    import tifffile
+
+    samples, out = noise(40, 31, channels, np.uint16), io.BytesIO()
+    more = {"extrasamples": ["unassalpha"]} if channels == 4 else {}
+    tifffile.imwrite(out, samples, photometric="minisblack" if channels == 1 else "rgb", **more, **options)
+    photo = read_photo(out.getvalue())
+    pixels, alpha = split(samples)
+    assert np.array_equal(photo.pixels, pixels)
+    assert alpha is None or np.array_equal(photo.alpha, alpha)
+
+
+def test_sixteen_bit_tiff_with_white_as_zero():
+    import tifffile
+
+    samples, out = noise(20, 30, 1, np.uint16), io.BytesIO()
+    tifffile.imwrite(out, samples, photometric="miniswhite")
+    assert np.array_equal(read_photo(out.getvalue()).pixels, 65535 - samples)
+
+
+@pytest.mark.parametrize("suffix", [".jpg", ".avif", ".webp", ".bmp"])
+def test_lossy_formats_stay_close(tmp_path, suffix):
+    path = tmp_path / f"a{suffix}"
+    lossy = read_photo(saved(Image.fromarray(PHOTO), "WEBP", quality=80)) if suffix == ".webp" else Photo(PHOTO)
+    write_photo(lossy, path)
+    assert psnr(read_photo(path).pixels, lossy.pixels) > 34
+
+
+@pytest.mark.parametrize("format", ["JPEG", "PNG", "WEBP", "TIFF", "AVIF", "BMP"])
+@pytest.mark.parametrize("mode", ["L", "RGB"])
+def test_pillow_agrees_with_what_is_read(format, mode):
+    file = saved(Image.fromarray(PHOTO).convert(mode), format)
+    assert np.array_equal(read_photo(file).pixels, np.asarray(Image.open(io.BytesIO(file))))
+
+
+def test_scikit_image_reads_what_is_written(tmp_path):
+    write_photo(Photo(PHOTO), tmp_path / "a.png")
+    assert np.array_equal(skio.imread(tmp_path / "a.png"), PHOTO)
+
+
+@pytest.mark.parametrize(
+    ("mode", "format", "note"),
+    [
+        ("1", "PNG", "the 1-bit picture became 8-bit grey"),
+        ("P", "PNG", "the palette became full colour"),
+        ("CMYK", "JPEG", "CMYK was converted to RGB"),
+        ("CMYK", "TIFF", "CMYK was converted to RGB"),
+    ],
+)
+def test_modes_that_are_converted_say_so(mode, format, note):
+    image = Image.fromarray(PHOTO).convert(mode)
+    photo = read_photo(saved(image, format))
+    assert photo.notes == (note,)
+    expected = image.convert("L" if mode == "1" else "RGB")
+    if format == "JPEG":
+        assert psnr(photo.pixels, np.asarray(expected)) > 30
+    else:
+        assert np.array_equal(photo.pixels, np.asarray(expected))
+
+
+def test_palette_with_transparency_keeps_it():
+    image = Image.fromarray(PHOTO).quantize(16)
+    photo = read_photo(saved(image, "PNG", transparency=3))
+    assert np.array_equal(photo.alpha == 0, np.asarray(image) == 3)
+
+
+@pytest.mark.parametrize("mode", ["L", "RGB"])
+def test_one_transparent_colour_becomes_alpha(mode):
+    image = Image.fromarray(PHOTO).convert(mode)
+    key = image.getpixel((5, 7))
+    photo = read_photo(saved(image, "PNG", transparency=key))
+    assert np.array_equal(photo.pixels, np.asarray(image))
+    assert photo.alpha[7, 5] == 0
+    assert photo.alpha.max() == 255
+
+
+def test_first_of_several_pictures():
+    frames = [Image.fromarray(PHOTO), Image.fromarray(PHOTO[::-1])]
+    photo = read_photo(saved(frames[0], "TIFF", save_all=True, append_images=frames[1:]))
+    assert np.array_equal(photo.pixels, PHOTO)
+    assert photo.notes == ("only the first of the file's 2 pictures was taken",)
+
+
+def test_jpeg_keeps_fine_tables_and_subsampling():
+    from PIL import JpegImagePlugin
+
+    file = saved(Image.fromarray(PHOTO), "JPEG", quality=93, subsampling="4:2:2", progressive=True)
+    again, _ = encode_photo(read_photo(file), "JPEG")
+    before, after = Image.open(io.BytesIO(file)), Image.open(io.BytesIO(again))
+    assert after.quantization == before.quantization
+    assert JpegImagePlugin.get_sampling(after) == JpegImagePlugin.get_sampling(before) == 1
+    assert after.info["progressive"]
+
+
+def test_jpeg_with_coarse_tables_is_written_finer():
+    file = saved(Image.fromarray(PHOTO), "JPEG", quality=40)
+    again, _ = encode_photo(read_photo(file), "JPEG")
+    before, after = Image.open(io.BytesIO(file)), Image.open(io.BytesIO(again))
+    assert np.mean(after.quantization[0]) < np.mean(before.quantization[0])
+
+
+@pytest.mark.parametrize("lossless", [True, False])
+def test_webp_keeps_its_kind(lossless):
+    file = saved(Image.fromarray(PHOTO), "WEBP", lossless=lossless, icc_profile=b"x" * 200)
+    again, _ = encode_photo(read_photo(file), "WEBP")
+    assert np.array_equal(read_photo(again).pixels, read_photo(file).pixels) == lossless
+
+
+def test_tiff_is_packed_and_read_by_pillow():
+    file = saved(Image.fromarray(PHOTO), "TIFF", compression="tiff_lzw")
+    again, _ = encode_photo(read_photo(file), "TIFF")
+    assert len(again) < PHOTO.size
+    assert np.array_equal(np.asarray(Image.open(io.BytesIO(again))), PHOTO)
+
+
+def test_what_a_format_cannot_hold_is_said():
+    alpha = np.full(PHOTO.shape[:2], 0, np.uint8)
+    data_, notes = encode_photo(Photo(PHOTO, alpha), "JPEG")
+    assert notes == ("JPEG holds no transparency: the picture was put on white",)
+    assert read_photo(data_).pixels.min() > 250
+    deep, notes = encode_photo(Photo(PHOTO.astype(np.uint16) * 257), "BMP")
+    assert notes == ("BMP holds 8 bits a channel: the other 8 were rounded away",)
+    assert np.array_equal(read_photo(deep).pixels, PHOTO)
+
+
+def test_an_unknown_suffix_gets_the_format_the_photo_came_in(tmp_path):
+    photo = read_photo(saved(Image.fromarray(PHOTO), "JPEG"))
+    write_photo(photo, tmp_path / "a.dat")
+    assert read_photo(tmp_path / "a.dat").encoding.format == "JPEG"
+
+
+def test_the_content_decides_not_the_name(tmp_path):
+    (tmp_path / "a.png").write_bytes(saved(Image.fromarray(PHOTO), "JPEG"))
+    assert read_photo(tmp_path / "a.png").encoding.format == "JPEG"
+
+
+def test_sides_beyond_a_format_are_named():
+    from tecu.lowlight.files import UnwritableFile
+
+    with pytest.raises(UnwritableFile, match="16,383 pixels a side"):
+        encode_photo(Photo(np.zeros((1, 20_000), np.uint8)), "WEBP")
+    with pytest.raises(ValueError, match="format must be one of"):
+        encode_photo(Photo(PHOTO), "GIF")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        ((np.zeros((3, 3)),), TypeError),
+        ((np.zeros((3, 3, 4), np.uint8),), ValueError),
+        ((np.zeros((0, 3), np.uint8),), ValueError),
+        ((np.zeros((3, 3), np.uint8), np.zeros((3, 2), np.uint8)), ValueError),
+        ((np.zeros((3, 3), np.uint8), np.zeros((3, 3), np.uint16)), ValueError),
+    ],
+)
+def test_photo_refuses_what_it_cannot_be(arguments, error):
+    with pytest.raises(error, match="expected"):
+        Photo(*arguments)

@@ -1,0 +1,185 @@
+"""EXIF, ICC and resolution survive; what would be wrong in the result does not."""
+
+import io
+
+import numpy as np
+import pytest
+from PIL import ExifTags, Image, ImageCms, ImageOps
+from skimage import data
+
+from tecu.lowlight.files import Photo, encode_photo, read_photo
+
+PHOTO = data.astronaut()[40:100, 150:240]
+PROFILE = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
+KEEPS_EXIF = ["JPEG", "PNG", "WEBP", "TIFF", "AVIF"]
+MAKE, DATE, EXPOSURE, NOTE = 0x010F, 0x9003, 0x829A, 0x927C
+
+
+def exif(orientation=1):
+    tags = Image.Exif()
+    tags[MAKE] = "Acme"
+    tags[ExifTags.Base.Orientation] = orientation
+    inner = tags.get_ifd(ExifTags.IFD.Exif)
+    inner[DATE] = "2024:05:06 07:08:09"
+    inner[EXPOSURE] = 0.05
+    inner[NOTE] = b"maker\0note"
+    inner[0xA002], inner[0xA003] = PHOTO.shape[1], PHOTO.shape[0]
+    tags.get_ifd(ExifTags.IFD.GPSInfo)[1] = "N"
+    return tags
+
+
+def saved(format, orientation=1, pixels=PHOTO, **options):
+    out = io.BytesIO()
+    Image.fromarray(pixels).save(
+        out, format, exif=exif(orientation).tobytes(), icc_profile=PROFILE, dpi=(300, 300), **options
+    )
+    return out.getvalue()
+
+
+def reopened(photo, format, **options):
+    data_, _ = encode_photo(photo, format, **options)
+    return Image.open(io.BytesIO(data_))
+
+
+@pytest.mark.parametrize("source", KEEPS_EXIF)
+@pytest.mark.parametrize("target", KEEPS_EXIF)
+def test_exif_and_icc_survive_from_every_format_to_every_other(source, target):
+    image = reopened(read_photo(saved(source)), target)
+    tags = image.getexif()
+    assert tags[MAKE] == "Acme"
+    assert tags.get_ifd(ExifTags.IFD.Exif)[DATE] == "2024:05:06 07:08:09"
+    assert float(tags.get_ifd(ExifTags.IFD.Exif)[EXPOSURE]) == pytest.approx(0.05)
+    assert tags.get_ifd(ExifTags.IFD.Exif)[NOTE] == b"maker\0note"
+    assert tags.get_ifd(ExifTags.IFD.GPSInfo)[1] == "N"
+    assert image.info["icc_profile"] == PROFILE
+
+
+@pytest.mark.parametrize("source", ["JPEG", "PNG", "TIFF", "BMP"])
+@pytest.mark.parametrize("target", ["JPEG", "PNG", "TIFF", "BMP"])
+def test_resolution_survives(source, target):
+    image = reopened(read_photo(saved(source)), target)
+    assert tuple(map(float, image.info["dpi"])) == pytest.approx((300, 300), abs=0.1)
+
+
+@pytest.mark.parametrize("target", ["PNG", "TIFF"])
+def test_sixteen_bit_files_keep_their_metadata(target):
+    eight = read_photo(saved("JPEG"))
+    deep = Photo(eight.pixels.astype(np.uint16) * 257, metadata=eight.metadata)
+    image = reopened(deep, target)
+    image.load()
+    tags = image.getexif()
+    assert tags[MAKE] == "Acme"
+    assert tags.get_ifd(ExifTags.IFD.Exif)[DATE] == "2024:05:06 07:08:09"
+    assert tags.get_ifd(ExifTags.IFD.GPSInfo)[1] == "N"
+    assert image.info["icc_profile"] == PROFILE
+    assert tuple(map(float, image.info["dpi"])) == pytest.approx((300, 300), abs=0.1)
+
+
+@pytest.mark.parametrize("format", KEEPS_EXIF)
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_orientation_is_applied_once_and_reset(format, orientation):
+    options = {"lossless": True} if format == "WEBP" else {}
+    file = saved(format, orientation, **options)
+    expected = np.asarray(ImageOps.exif_transpose(Image.open(io.BytesIO(file))))
+    photo = read_photo(file)
+    assert np.array_equal(photo.pixels, expected)
+    again = reopened(photo, format)
+    assert again.size == expected.shape[1::-1]
+    assert again.getexif().get(ExifTags.Base.Orientation, 1) == 1
+    upright = np.asarray(ImageOps.exif_transpose(again))
+    assert np.mean(np.abs(upright.astype(float) - expected)) < 3
+
+
+def test_a_turned_photo_swaps_the_size_in_its_exif():
+    inner = reopened(read_photo(saved("JPEG", 6)), "JPEG").getexif().get_ifd(ExifTags.IFD.Exif)
+    assert (inner[0xA002], inner[0xA003]) == (PHOTO.shape[0], PHOTO.shape[1])
+
+
+def test_transparency_turns_with_the_photo():
+    alpha = np.zeros(PHOTO.shape[:2], np.uint8)
+    alpha[:, 0] = 255  # the left column
+    photo = read_photo(saved("PNG", 6, np.dstack([PHOTO, alpha])))  # 6: turned by 90 degrees clockwise
+    assert (photo.alpha[0] == 255).all()
+    assert (photo.alpha[1:] == 0).all()
+
+
+def test_the_stale_thumbnail_is_dropped():
+    small = io.BytesIO()
+    Image.fromarray(PHOTO).resize((16, 12)).save(small, "JPEG")
+    tags = exif().tobytes()
+    # Append a second directory with the thumbnail by hand: Pillow does not write one.
+    body = bytearray(tags.removeprefix(b"Exif\0\0"))
+    order = "little" if body[:2] == b"II" else "big"
+    first = int.from_bytes(body[4:8], order)
+    link = first + 2 + 12 * int.from_bytes(body[first : first + 2], order)
+    body[link : link + 4] = len(body).to_bytes(4, order)
+    thumbnail = small.getvalue()
+    where = len(body) + 2 + 24 + 4
+    entries = [(0x0201, 4, 1, where), (0x0202, 4, 1, len(thumbnail))]
+    body += len(entries).to_bytes(2, order)
+    for tag, kind, count, value in entries:
+        body += tag.to_bytes(2, order) + kind.to_bytes(2, order) + count.to_bytes(4, order) + value.to_bytes(4, order)
+    body += bytes(4) + thumbnail
+    out = io.BytesIO()
+    Image.fromarray(PHOTO).save(out, "JPEG", exif=b"Exif\0\0" + bytes(body))
+    assert Image.open(io.BytesIO(out.getvalue())).getexif().get_ifd(ExifTags.IFD.IFD1)  # it is there
+    again, _ = encode_photo(read_photo(out.getvalue()), "JPEG")
+    assert not Image.open(io.BytesIO(again)).getexif().get_ifd(ExifTags.IFD.IFD1)
+    assert thumbnail not in again
+    assert Image.open(io.BytesIO(again)).getexif()[MAKE] == "Acme"
+
+
+@pytest.mark.parametrize("format", [*KEEPS_EXIF, "BMP"])
+def test_strip_drops_everything(format):
+    image = reopened(read_photo(saved("JPEG")), format, strip_metadata=True)
+    image.load()
+    assert MAKE not in image.getexif()
+    assert not image.getexif().get_ifd(ExifTags.IFD.GPSInfo)
+    assert "icc_profile" not in image.info
+
+
+@pytest.mark.parametrize("bits", [8, 16])
+def test_strip_keeps_the_picture_upright(bits):
+    photo = read_photo(saved("PNG", 6))
+    if bits == 16:
+        photo = photo.with_pixels(photo.pixels.astype(np.uint16) * 257)
+    again, _ = encode_photo(photo, "PNG", strip_metadata=True)
+    assert np.array_equal(read_photo(again).pixels, photo.pixels)
+
+
+def test_bmp_says_what_it_dropped():
+    _, notes = encode_photo(read_photo(saved("JPEG")), "BMP")
+    assert notes == ("BMP holds no EXIF data and no ICC profile: they were dropped",)
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [b"Exif\0\0garbage", b"Exif\0\0II*\0\xff\xff\xff\x7f", b"Exif\0\0II*\0\x08\0\0\0\xff\xff" + b"\xff" * 40],
+    ids=["garbage", "offset beyond the end", "65,535 entries"],
+)
+@pytest.mark.filterwarnings("ignore::UserWarning")  # Pillow warns about such EXIF
+def test_damaged_exif_does_not_cost_the_photo(damaged):
+    out = io.BytesIO()
+    Image.fromarray(PHOTO).save(out, "JPEG", exif=damaged)
+    photo = read_photo(out.getvalue())
+    assert photo.pixels.shape == PHOTO.shape
+    assert encode_photo(photo, "JPEG")[0]
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("orientation", [0, 9, 255])
+def test_an_orientation_that_does_not_exist_is_taken_as_upright(orientation):
+    tags = Image.Exif()
+    tags[ExifTags.Base.Orientation] = orientation
+    out = io.BytesIO()
+    Image.fromarray(PHOTO).save(out, "PNG", exif=tags.tobytes())
+    assert np.array_equal(read_photo(out.getvalue()).pixels, PHOTO)
+
+
+def test_cmyk_goes_through_its_profile_and_drops_it():
+    image = Image.fromarray(PHOTO).convert("CMYK")
+    out = io.BytesIO()
+    image.save(out, "TIFF", icc_profile=PROFILE)  # a profile that does not fit: the plain rule is used
+    photo = read_photo(out.getvalue())
+    assert photo.metadata.icc is None
+    assert photo.pixels.shape == PHOTO.shape
