@@ -1,0 +1,42 @@
+# Everything runs in .venv, which each target sets up by itself.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+WORKERS ?= 2
+
+.PHONY: help demo test lint bench docs format clean
+help:            ## show the targets
+	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
+
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+demo: $(READY)   ## solve a small problem, print the certificate, leave a page with the plots in demo-out/
+	$(BIN)/python examples/demo.py
+
+test: $(READY)   ## run the tests
+	$(BIN)/python -m pytest -n $(WORKERS)
+
+lint: $(READY)   ## style, types and the import rule
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(READY)  ## print the figures that README and docs state
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt spams-bin
+	$(BIN)/python -m benchmarks
+
+docs: $(READY)   ## build the documentation, warnings are errors
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt '.[docs]'
+	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html
+
+format: $(READY) ## format the code
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+clean:           ## remove what can be made again
+	rm -rf $(VENV) demo-out docs/_build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
