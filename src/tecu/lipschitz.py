@@ -80,7 +80,7 @@ def power_iteration(
     fresh = arrays.host(start).astype(np.float64).reshape(rows, -1)
     kept = memory.get(key)
     warm = kept is not None and np.shape(kept) == shape
-    vector = np.reshape(kept, fresh.shape) + FRESH_SHARE * fresh if warm else fresh
+    vector = np.reshape(np.asarray(kept), fresh.shape) + FRESH_SHARE * fresh if warm else fresh
     least = min(1 if warm else COLD_PRODUCTS, fresh.shape[1])
     krylov = _Krylov(vector)
     products = 0
@@ -149,8 +149,11 @@ class _Krylov:
 
     def vectors(self) -> Matrix:
         """The vectors that belong to the largest eigenvalues."""
+        if self.size == 1:  # a step of the plain power iteration is better than where we came from
+            return _normalised(self.images[0])[0]
         weights = self.coefficients.T[:, :, None]
-        return np.sum(weights * np.stack(self.basis[: self.size]), axis=0)
+        combined: Matrix = np.sum(weights * np.stack(self.basis[: self.size]), axis=0)
+        return combined
 
 
 def _normalised(vectors: Matrix) -> tuple[Matrix, np.ndarray[Any, np.dtype[np.float64]]]:

@@ -150,6 +150,16 @@ def checked_names(owner: str, **names: str) -> tuple[str, ...]:
     return tuple(names.values())
 
 
+def residual_magnitude(value: float, data: Data, like: Array) -> float:
+    """The size of the rounding error of ``1/2 ||A - data||^2``, divided by the unit round-off ``u``.
+
+    The sum itself has one of ``value``; errors of ``u |data|`` in the residual, with random signs, add their inner
+    product with it, and their own square.
+    """
+    square, count = data.square(), float(np.prod(data.shape))
+    return abs(value) + float(np.sqrt(2.0 * abs(value) * square / count)) + arrays.unit_roundoff(like) * square
+
+
 class Data:
     """An array of data that takes the kind and precision of the blocks it meets; each form is made once."""
 

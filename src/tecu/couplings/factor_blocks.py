@@ -13,7 +13,7 @@ import numpy as np
 
 from tecu import arrays, lipschitz
 from tecu.arrays import Array
-from tecu.couplings.base import QuadraticRestricted
+from tecu.couplings.base import QuadraticRestricted, residual_magnitude
 from tecu.couplings.diagonal import is_stiefel, quadratic_weight
 from tecu.protocols import Blocks, Memory, Term
 
@@ -77,7 +77,7 @@ class FactorRestricted(QuadraticRestricted):
         if arrays.is_sparse(self.factor):
             return 2.0 * n * float(self.factor.nnz)
         stored = float(u.nnz) if arrays.is_sparse(u) else float(u.shape[0] * u.shape[1])
-        return stored * self.factor.shape[0] + float(n) * p * self.factor.shape[1]
+        return stored * float(self.factor.shape[0]) + float(n) * p * float(self.factor.shape[1])
 
     def prefer_gram(self, u: Array) -> bool:
         """Whether ``u F^T F`` is now best computed through the Gram matrix.
@@ -213,7 +213,7 @@ class AnchoredFactor(FactorRestricted):
 
     def magnitude(self, value: float) -> float:
         """The values involved, and what the rounding of ``D W^T - Y`` adds to them."""
-        return max(abs(value), self._value) + _misfit_magnitude(self, value)
+        return residual_magnitude(max(abs(value), self._value), self.data, self.factor)
 
 
 class GramFactor(FactorRestricted):
@@ -253,15 +253,8 @@ class GramFactor(FactorRestricted):
         """``1/2 ||Y||^2`` is among the numbers summed."""
         half = 0.5 * self.data.square()
         if not arrays.is_sparse(self.Y) and value < GRAM_VALUE_FLOOR * half:
-            return abs(value) + _misfit_magnitude(self, value)
+            return residual_magnitude(value, self.data, self.factor)
         return abs(value) + half
-
-
-def _misfit_magnitude(restricted: FactorRestricted, value: float) -> float:
-    """``|<R, err>| / u`` for errors ``err`` of ``u |Y|`` with random signs, and their own square."""
-    n, p = restricted.data.shape
-    square = restricted.data.square()
-    return float(np.sqrt(2.0 * abs(value) * square / (n * p))) + arrays.unit_roundoff(restricted.factor) * square
 
 
 def _equal(u: Array, point: Array) -> bool:

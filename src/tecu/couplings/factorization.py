@@ -91,11 +91,11 @@ class MatrixFactorization(BlockCoupling):
         W = get_block(z, self.codes, (p, "m"), "MatrixFactorization")
         if D.shape[1] != W.shape[1]:
             raise ValueError(
-                f"blocks {self.dictionary!r} and {self.codes!r} of MatrixFactorization must have as many columns as each "
-                f"other, got {D.shape[1]} and {W.shape[1]}"
+                f"blocks {self.dictionary!r} and {self.codes!r} of MatrixFactorization must have the same number of "
+                f"columns, got {D.shape[1]} and {W.shape[1]}"
             )
         if arrays.is_sparse(D):
-            raise TypeError(f"block {self.dictionary!r} of MatrixFactorization must be dense; only the codes may be CSR")
+            raise TypeError(f"block {self.dictionary!r} of MatrixFactorization must be dense, only codes may be CSR")
         return D, W
 
     def value(self, z: Blocks) -> float:

@@ -9,7 +9,16 @@ import numpy as np
 
 from tecu import arrays
 from tecu.arrays import Array
-from tecu.couplings.base import BlockCoupling, Data, QuadraticRestricted, checked_data, checked_names, checked_number, get_block
+from tecu.couplings.base import (
+    BlockCoupling,
+    Data,
+    QuadraticRestricted,
+    checked_data,
+    checked_names,
+    checked_number,
+    get_block,
+    residual_magnitude,
+)
 from tecu.protocols import Blocks, Memory
 
 REFRESH = 1e-2  # a value this much smaller than the anchor's has lost two digits: take a new anchor
@@ -22,8 +31,8 @@ class Retinex(BlockCoupling):
 
     Parameters
     ----------
-    O
-        The observed image: ``height x width``, or ``height x width x channels``, where all channels share one ``I``.
+    observed
+        The image ``O``: ``height x width``, or ``height x width x channels``, where all channels share one ``I``.
     illumination, reflectance
         The names of the blocks ``I`` (``height x width``) and ``R`` (the shape of ``O``).
     alpha, beta
@@ -33,8 +42,8 @@ class Retinex(BlockCoupling):
 
     Notes
     -----
-    ``max(sum_c R^2) + 8 alpha + beta`` and ``max(I^2)`` bound the curvatures. ``R`` has an exact minimiser for all terms
-    that work entry by entry (``Box`` ...), and so has ``I`` without smoothness (``alpha = 0``).
+    ``max(sum_c R^2) + 8 alpha + beta`` and ``max(I^2)`` bound the curvatures. ``R`` has an exact minimiser for all
+    terms that work entry by entry (``Box`` ...), and so has ``I`` without smoothness (``alpha = 0``).
 
     Examples
     --------
@@ -49,7 +58,7 @@ class Retinex(BlockCoupling):
 
     def __init__(
         self,
-        O: Any,  # the paper's letter
+        observed: Any,
         illumination: str = "I",
         reflectance: str = "R",
         *,
@@ -61,9 +70,10 @@ class Retinex(BlockCoupling):
         self.blocks = checked_names(owner, illumination=illumination, reflectance=reflectance)
         self.illumination, self.reflectance = illumination, reflectance
         self.alpha, self.beta = checked_number(alpha, "alpha", owner), checked_number(beta, "beta", owner)
-        observed = checked_data(O, "O", owner)
-        if arrays.is_sparse(observed) or len(observed.shape) not in (2, 3):
-            raise ValueError(f"{owner}: O must be a dense image, height x width or height x width x channels, got shape {tuple(observed.shape)}")
+        observed = checked_data(observed, "observed", owner)
+        shape = tuple(observed.shape)
+        if arrays.is_sparse(observed) or len(shape) not in (2, 3):
+            raise ValueError(f"{owner}: observed must be a dense image, height x width (x channels), got shape {shape}")
         self.observed = Data(observed)
         self.size: tuple[int, int] = (int(observed.shape[0]), int(observed.shape[1]))
         self.anchor: Data | None = None
@@ -72,7 +82,9 @@ class Retinex(BlockCoupling):
                 raise ValueError(f"{owner}: beta={self.beta:g} needs an anchor, an illumination of shape {self.size}")
             anchor = checked_data(anchor, "anchor", owner)
             if tuple(anchor.shape) != self.size:
-                raise ValueError(f"{owner}: anchor must have the shape of the illumination, {self.size}, got {tuple(anchor.shape)}")
+                raise ValueError(
+                    f"{owner}: anchor must have the shape of the illumination, {self.size}, got {tuple(anchor.shape)}"
+                )
             self.anchor = Data(anchor)
 
     def __repr__(self) -> str:
@@ -89,18 +101,18 @@ class Retinex(BlockCoupling):
 
     def value(self, z: Blocks) -> float:
         """``H(z)``."""
-        I, R = self.images(z)  # noqa: E741 -- the paper's letter
-        misfit = _over_channels(I, R) * R - self.observed.like(R)
-        return 0.5 * arrays.inner(misfit, misfit) + self.prior(I)
+        light, R = self.images(z)
+        misfit = _over_channels(light, R) * R - self.observed.like(R)
+        return 0.5 * arrays.inner(misfit, misfit) + self.prior(light)
 
-    def prior(self, I: Array) -> float:  # noqa: E741 -- the paper's letter
+    def prior(self, light: Array) -> float:
         """``alpha/2 ||grad I||^2 + beta/2 ||I - anchor||^2``."""
         total = 0.0
         if self.alpha > 0.0:
-            down, right = I[1:, :] - I[:-1, :], I[:, 1:] - I[:, :-1]
+            down, right = light[1:, :] - light[:-1, :], light[:, 1:] - light[:, :-1]
             total += 0.5 * self.alpha * (arrays.inner(down, down) + arrays.inner(right, right))
         if self.anchor is not None:
-            away = I - self.anchor.like(I)
+            away = light - self.anchor.like(light)
             total += 0.5 * self.beta * arrays.inner(away, away)
         return total
 
@@ -140,7 +152,10 @@ def add_laplacian(out: Array, image: Array, alpha: float) -> Array:
 
 
 class IlluminationBlock(QuadraticRestricted):
-    """``H(., R)``: gradient ``q I + alpha grad^T grad I - b`` with ``q = sum_c R^2 + beta``, ``b = sum_c O R + beta anchor``."""
+    """``H(., R)``, with the gradient ``q I + alpha grad^T grad I - b``.
+
+    ``q = sum_c R^2 + beta`` and ``b = sum_c O R + beta anchor``.
+    """
 
     def __init__(self, coupling: Retinex, block: str, z: Blocks) -> None:
         super().__init__(coupling, block, z)
@@ -164,7 +179,10 @@ class IlluminationBlock(QuadraticRestricted):
     def grad(self, u: Array) -> Array:
         """The gradient at ``u``."""
         gradient = self.diagonal * u
-        gradient = gradient - self.right if not isinstance(u, np.ndarray) else np.subtract(gradient, self.right, out=gradient)
+        if isinstance(gradient, np.ndarray):
+            gradient -= self.right  # its own memory
+        else:
+            gradient = gradient - self.right
         return gradient if self.model.alpha == 0.0 else add_laplacian(gradient, u, self.model.alpha)
 
     def hessian(self, v: Array) -> Array:
@@ -206,7 +224,7 @@ class IlluminationBlock(QuadraticRestricted):
     def magnitude(self, value: float) -> float:
         """The value, and what the rounding of ``I R - O`` adds to it."""
         largest = abs(value) if self._anchor is None else max(abs(value), self._anchor[1])
-        return _magnitude(self.model, largest, self.R)
+        return residual_magnitude(largest, self.model.observed, self.R)
 
 
 class ReflectanceBlock(QuadraticRestricted):
@@ -254,10 +272,4 @@ class ReflectanceBlock(QuadraticRestricted):
 
     def magnitude(self, value: float) -> float:
         """The value, and what the rounding of ``I R - O`` adds to it."""
-        return _magnitude(self.model, value, self.light)
-
-
-def _magnitude(model: Retinex, value: float, like: Array) -> float:
-    square = model.observed.square()
-    count = float(np.prod(model.observed.shape))
-    return abs(value) + float(np.sqrt(2.0 * abs(value) * square / count)) + arrays.unit_roundoff(like) * square
+        return residual_magnitude(value, self.model.observed, self.light)

@@ -16,9 +16,7 @@ DIRECTIONS = 4
 POWER_STEPS = 40  # enough to find the direction of the largest curvature to a percent
 
 
-def check_coupling(
-    coupling: Coupling, z: Blocks, *, terms: Iterable[Term] | None = None, seed: int = 0
-) -> None:
+def check_coupling(coupling: Coupling, z: Blocks, *, terms: Iterable[Term] | None = None, seed: int = 0) -> None:
     """Check everything the solver relies on in a coupling, near the blocks ``z``.
 
     The value is a number; every gradient agrees with central differences and has the shape, precision and kind of its
@@ -59,9 +57,7 @@ def check_coupling(
         for term in _default_terms() if terms is None else terms:
             _check_minimize(coupling, block, exact, term, rng)
     for name, before in kept.items():
-        assert _same(z[name], before), (
-            f"block {name!r} was changed by the coupling; it must leave its arguments alone"
-        )
+        assert _same(z[name], before), f"block {name!r} was changed by the coupling; it must leave its arguments alone"
 
 
 def _default_terms() -> list[Term]:
@@ -119,13 +115,9 @@ def _check_form(coupling: Coupling, block: str, z: Blocks) -> None:
     assert tuple(gradient.shape) == tuple(x.shape), (
         f"block {block!r}: the gradient has shape {tuple(gradient.shape)}, the block has {tuple(x.shape)}"
     )
-    assert gradient.dtype == x.dtype, (
-        f"block {block!r}: the gradient is {gradient.dtype}, the block is {x.dtype}"
-    )
+    assert gradient.dtype == x.dtype, f"block {block!r}: the gradient is {gradient.dtype}, the block is {x.dtype}"
     same_kind = arrays.namespace(gradient) is arrays.namespace(x)  # dense is fine for a CSR block
-    assert same_kind, (
-        f"block {block!r}: the gradient is a {type(gradient).__name__}, the block a {type(x).__name__}"
-    )
+    assert same_kind, f"block {block!r}: the gradient is a {type(gradient).__name__}, the block a {type(x).__name__}"
 
 
 def _check_gradient(coupling: Coupling, block: str, z: Blocks, rng: np.random.Generator) -> None:
@@ -175,10 +167,8 @@ def _check_hessian(coupling: Coupling, block: str, z: Blocks, rng: np.random.Gen
     v, w = _random(x, rng, _size(x)), _random(x, rng, _size(x))
     own = getattr(coupling, "hessian", None)
     product = None if own is None else own(block, z, v)
-    if product is None:
-        assert restricted.hessian(v) is None, (
-            f"block {block!r}: restrict(...) has a hessian, the coupling has none"
-        )
+    if own is None or product is None:
+        assert restricted.hessian(v) is None, f"block {block!r}: restrict(...) has a hessian, the coupling has none"
         return
     size = arrays.norm(product) * _size(x) + 1e-30
     left, right = arrays.inner(product, w), arrays.inner(v, own(block, z, w))
@@ -189,8 +179,8 @@ def _check_hessian(coupling: Coupling, block: str, z: Blocks, rng: np.random.Gen
     apart = arrays.distance(arrays.dense(ahead - here), arrays.dense(product))
     allowed = 1e5 * unit * (arrays.norm(ahead) + arrays.norm(here) + arrays.norm(product)) + 1e-30
     assert apart <= allowed, (
-        f"block {block!r}: hessian(v) is {apart:.3g} away from grad(u + v) - grad(u), whose norm is {arrays.norm(product):.3g}; "
-        "answer None if H is not quadratic in this block"
+        f"block {block!r}: hessian(v) is {apart:.3g} away from grad(u + v) - grad(u), "
+        f"whose norm is {arrays.norm(product):.3g}; answer None if H is not quadratic in this block"
     )
     for _ in range(DIRECTIONS):
         again = restricted.hessian(v)
@@ -215,9 +205,7 @@ def _check_lipschitz(coupling: Coupling, block: str, z: Blocks, rng: np.random.G
     direction, found = _random(x, rng, h), 0.0
     rounding = 64 * arrays.unit_roundoff(x) * arrays.norm(here) / h
     for _ in range(POWER_STEPS):
-        change = arrays.host(arrays.dense(coupling.grad(block, {**z, block: x + direction}) - here)).astype(
-            np.float64
-        )
+        change = arrays.host(arrays.dense(coupling.grad(block, {**z, block: x + direction}) - here)).astype(np.float64)
         size = float(np.linalg.norm(change))
         found = max(found, size / h - rounding)
         if size == 0.0:
@@ -258,9 +246,7 @@ def _check_minimize(coupling: Coupling, block: str, z: Blocks, term: Term, rng: 
     tau = (coupling.lipschitz(block, z) if hasattr(coupling, "lipschitz") else None) or 1.0
     slope = coupling.grad(block, {**z, block: best}) + eta * (best - x)
     rivals += [best - slope / (s * (tau + eta)) for s in (1.0, 4.0)]
-    rivals += [
-        best + _random(x, rng, size * _size(x)) for size in (1e-4, 1e-2, 0.1, 1.0) for _ in range(DIRECTIONS)
-    ]
+    rivals += [best + _random(x, rng, size * _size(x)) for size in (1e-4, 1e-2, 0.1, 1.0) for _ in range(DIRECTIONS)]
     for rival in rivals:
         inside = arrays.as_kind(term.prox(rival, 1.0 / (tau + eta)), x)
         other = objective(inside)
