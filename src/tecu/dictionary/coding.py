@@ -1,0 +1,168 @@
+"""Sparse coding and column sweeps for whole batches: the compiled kernels behind plain calls.
+
+Samples and atoms are rows: ``Y`` samples x features, ``D`` atoms x features, codes samples x atoms.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tecu.dictionary.workers import Workers
+
+Matrix = np.ndarray[Any, Any]
+
+PIVOT = 1e-3
+"""An atom whose squared distance to the span of those already chosen is below this adds nothing but noise."""
+
+SWEEP_BLOCK = 64
+"""Atoms between two matrix products of a column sweep."""
+
+ALONE = Workers(1)
+
+
+@dataclass(frozen=True)
+class Codes:
+    """Sparse rows of equal capacity: row ``i`` has ``counts[i]`` entries ``values[i, :]`` at ``indices[i, :]``."""
+
+    indices: Matrix
+    values: Matrix
+    counts: Matrix
+
+    @classmethod
+    def empty(cls, samples: int, capacity: int, dtype: Any) -> Codes:
+        """Room for ``capacity`` entries a row."""
+        shape = (samples, capacity)
+        return cls(np.empty(shape, np.int32), np.empty(shape, dtype), np.zeros(samples, np.int32))
+
+    def csr(self, n_components: int, is_sorted: bool = True) -> Any:
+        """The same codes as a CSR array, without entries that are zero."""
+        from scipy.sparse import csr_array
+
+        used = (np.arange(self.indices.shape[1]) < self.counts[:, None]) & (self.values != 0)
+        starts = np.zeros(len(self.counts) + 1, dtype=np.int32)
+        np.cumsum(used.sum(axis=1), out=starts[1:])
+        codes = csr_array(
+            (self.values[used], self.indices[used], starts), shape=(len(self.counts), n_components)
+        )
+        if not is_sorted:
+            codes.sort_indices()
+        return codes
+
+
+def sign_mask(dtype: Any, positive: bool) -> Any:
+    """What the argmax of a kernel keeps of a float's bits: all but the sign, or all when codes must be positive."""
+    integer = np.int32 if np.dtype(dtype).itemsize == 4 else np.int64
+    return integer(-1) if positive else integer(np.iinfo(integer).max)
+
+
+def greedy(
+    correlations: Matrix,
+    gram: Matrix,
+    *,
+    stop: float,
+    penalty: float = 0.0,
+    cap: int,
+    positive: bool = False,
+) -> Codes:
+    """Orthogonal matching pursuit for each row of ``correlations`` (destroyed).
+
+    A path ends at ``cap`` atoms or when the next one lowers ``1/2 ||y - D'w||^2`` by no more than ``stop``; of the path, the
+    prefix with the least ``1/2 ||y - D'w||^2 + penalty ||w||_0`` is kept.
+    """
+    from tecu.dictionary.kernels_code import greedy_codes
+
+    number = correlations.dtype.type
+    cap = max(1, min(cap, len(gram)))
+    codes = Codes.empty(len(correlations), cap, number)
+    mask = sign_mask(number, positive)
+    greedy_codes(
+        gram, number(0), correlations, correlations.view(mask.dtype), mask, number(stop), number(penalty), cap,
+        number(PIVOT), codes.indices, codes.values, codes.counts,
+    )  # fmt: skip
+    return codes
+
+
+@dataclass(frozen=True)
+class Polished:
+    """Codes, and what the kernel knows of them: ``q(new) - q(old)``, ``||gradient||^2``, how many are not settled."""
+
+    codes: Any
+    change: float
+    gradient_square: float
+    unsettled: int
+
+
+def polish(
+    correlations: Matrix,
+    gram: Matrix,
+    old: Any,
+    *,
+    penalty: float,
+    cap: int,
+    shift: float = 0.0,
+    restart: int = 1,
+) -> Polished:
+    """Refit, drop and insert from the supports of ``old`` (CSR) and from greedy ones; the better code of each sample.
+
+    It minimises ``q(w) = 1/2 w'Gw - c'w + shift/2 ||w - old||^2 + penalty ||w||_0``. ``correlations`` is changed.
+    """
+    from tecu.dictionary.kernels_polish import polish_codes
+
+    number = correlations.dtype.type
+    cap = max(1, min(cap, len(gram)))
+    codes = Codes.empty(len(correlations), cap, number)
+    report = np.empty((len(correlations), 3))
+    spare = np.empty(len(gram), number)
+    mask = sign_mask(number, positive=False)
+    polish_codes(
+        gram, number(shift), correlations, old.indptr, old.indices, old.data, mask, float(penalty), cap, PIVOT, restart,
+        spare, spare.view(mask.dtype), codes.indices, codes.values, codes.counts, report,
+    )  # fmt: skip
+    change, square, settled = report.sum(axis=0)
+    return Polished(codes.csr(len(gram)), float(change), float(square), len(report) - int(settled))
+
+
+def descend(
+    correlations: Matrix,
+    gram: Matrix,
+    old: Any,
+    *,
+    penalty: float,
+    cap: int,
+    shift: float = 0.0,
+    lower: float = -np.inf,
+    upper: float = np.inf,
+    moves: int = 1000,
+    accuracy: float = 1e-7,
+) -> Any:
+    """Exact coordinate descent from ``old`` (CSR) over a box, at most ``cap`` non-zeros. ``correlations`` is changed."""
+    from tecu.dictionary.kernels_descend import descend_codes
+
+    number = correlations.dtype.type
+    codes = Codes.empty(len(correlations), len(gram), number)
+    descend_codes(
+        gram, number(shift), correlations, old.indptr, old.indices, old.data, float(penalty), min(cap, len(gram)),
+        float(lower), float(upper), moves, accuracy, codes.indices, codes.values, codes.counts,
+    )  # fmt: skip
+    return codes.csr(len(gram))
+
+
+def sweep(
+    D: Matrix, previous: Matrix, A: Matrix, B: Matrix, eta: float = 0.0, ball: bool = False, team: Workers = ALONE
+) -> None:
+    """One pass of exact minimisation over the atoms, in place.
+
+    Atom ``j`` becomes the minimiser of ``1/2 <A, DD'> - <B, D> + eta/2 ||D - previous||^2`` over the unit sphere (or
+    ball), the others held. Blocks of atoms share one matrix product: the same iterates, faster.
+    """
+    from tecu.dictionary.kernels_atoms import sweep_block
+
+    number = D.dtype.type
+    for first in range(0, len(D), SWEEP_BLOCK):
+        rows = slice(first, first + SWEEP_BLOCK)
+        U = team.product(A[rows], D)
+        np.subtract(B[rows], U, out=U)
+        sweep_block(D, previous, U, A, first, number(eta), ball)

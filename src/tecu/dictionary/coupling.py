@@ -1,0 +1,247 @@
+"""``H = 1/2 sum_b ||Y_b - W_b D'||^2``: samples in batches, each batch's codes a block of their own.
+
+What makes it fast: a batch's gradient needs only that batch; the dictionary needs only the totals ``A = sum W_b'W_b`` and
+``B = sum W_b'Y_b``, kept exact by taking a batch's old share out and its new share in. No residual of the size of the data is
+ever formed but in :meth:`BatchedFactorization.value`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from tecu import lipschitz
+from tecu.arrays import inner
+from tecu.couplings.base import BlockCoupling, QuadraticRestricted
+from tecu.dictionary.coding import Matrix
+from tecu.dictionary.rows import Rows
+from tecu.dictionary.workers import Workers
+from tecu.protocols import Blocks, Memory
+
+
+class BatchedFactorization(BlockCoupling):
+    r"""``H(W_0, W_1, ..., D) = 1/2 sum_b ||Y_b - W_b D'||^2``.
+
+    Blocks ``"W0"``, ``"W1"``, ... hold the codes of a batch of samples (CSR, samples x atoms), ``"D"`` the dictionary
+    (features x atoms). ``Y`` is samples x features: dense, CSR or a memory map.
+
+    >>> import numpy as np
+    >>> from scipy.sparse import csr_array
+    >>> H = BatchedFactorization(np.eye(4), batches=[slice(0, 2), slice(2, 4)])
+    >>> z = {"W0": csr_array(np.ones((2, 1))), "W1": csr_array((2, 1)), "D": np.eye(4)[:, :1]}
+    >>> H.value(z)
+    2.0
+    """
+
+    def __init__(self, Y: Any, batches: Sequence[slice], team: Workers | None = None) -> None:
+        self.rows = Y if isinstance(Y, Rows) else Rows(Y)
+        self.batches = list(batches)
+        self.names = [f"W{i}" for i in range(len(batches))]
+        self.blocks = (*self.names, "D")
+        self.team = team or Workers(1)
+        self.half_square = 0.5 * self.rows.square()
+        self._totals: Totals | None = None
+        self._atoms: Atoms | None = None
+
+    def __repr__(self) -> str:
+        return f"BatchedFactorization({self.rows!r}, {len(self.batches)} batches)"
+
+    def batch(self, name: str) -> Matrix:
+        """The samples of a block of codes, dense."""
+        return self.rows[self.batches[self.names.index(name)]]
+
+    def atoms(self, D: Matrix) -> Atoms:
+        """The dictionary by rows, with its Gram matrix; computed once for a dictionary."""
+        if self._atoms is None or self._atoms.source is not D:
+            self._atoms = Atoms(D, self.team)
+        return self._atoms
+
+    def totals(self, z: Blocks) -> Totals:
+        """``A`` and ``B`` for the codes in ``z``."""
+        if self._totals is None:
+            self._totals = Totals(self, z)
+        self._totals.follow(z)
+        return self._totals
+
+    def value(self, z: Blocks) -> float:
+        """``H(z)``, by residual."""
+        D = np.ascontiguousarray(z["D"].T)
+        total = 0.0
+        for name in self.names:
+            misfit = z[name] @ D - self.batch(name)
+            total += inner(misfit, misfit)
+        return 0.5 * total
+
+    def restrict(self, block: str, z: Blocks) -> CodesOfBatch | Dictionary:
+        """``H`` as a function of one batch's codes, or of the dictionary."""
+        self.require(block)
+        if block == "D":
+            return Dictionary(self, block, z)
+        if block == self.names[0]:
+            self._totals = None  # summed anew once a sweep: a resumed run then repeats every bit
+        return CodesOfBatch(self, block, z)
+
+
+class Atoms:
+    """The atoms as rows, and their Gram matrix."""
+
+    def __init__(self, D: Matrix, team: Workers) -> None:
+        self.source = D
+        self.rows = np.ascontiguousarray(D.T)
+        self.team = team
+
+    @cached_property
+    def gram(self) -> Matrix:
+        """``D'D``."""
+        return self.team.product(self.rows, self.rows.T)
+
+
+class Totals:
+    """``A = sum W_b'W_b`` and ``B = sum W_b'Y_b`` in float64, following the codes from visit to visit."""
+
+    def __init__(self, coupling: BatchedFactorization, z: Blocks) -> None:
+        m, n = z["D"].shape[1], z["D"].shape[0]
+        self.coupling = coupling
+        self.A, self.B = np.zeros((m, m)), np.zeros((m, n))
+        self._held: dict[str, Any] = {}
+
+    def follow(self, z: Blocks) -> None:
+        """Take out what has changed since the last call, and put in its successor."""
+        from tecu.dictionary.kernels_atoms import add_totals
+
+        for name in self.coupling.names:
+            old, new = self._held.get(name), z[name]
+            if old is new:
+                continue
+            Y = self.coupling.batch(name)
+            for codes, sign in ((old, -1.0), (new, 1.0)):
+                if codes is not None:
+                    add_totals(codes.indptr, codes.indices, codes.data, Y, sign, self.A, self.B)
+            self._held[name] = new
+
+    def value(self, atoms: Atoms) -> float:
+        """``H`` by Gram matrices."""
+        fit = 0.5 * inner(self.A, atoms.gram) - inner(self.B, atoms.rows)
+        return max(0.0, self.coupling.half_square + fit)
+
+
+class CodesOfBatch(QuadraticRestricted):
+    """``H`` as a function of the codes of one batch, ``W_b``: gradient ``W_b G - Y_b D``, ``G = D'D``."""
+
+    coupling: BatchedFactorization
+
+    def __init__(self, coupling: BatchedFactorization, block: str, z: Blocks) -> None:
+        super().__init__(coupling, block, z)
+        self.previous = z[block]
+        self.atoms = coupling.atoms(z["D"])
+
+    @property
+    def gram(self) -> Matrix:
+        """``G``."""
+        return self.atoms.gram
+
+    @cached_property
+    def samples(self) -> Matrix:
+        """``Y_b``."""
+        return self.coupling.batch(self.block)
+
+    def correlations(self, piece: slice = slice(None)) -> Matrix:
+        """``Y_b D`` of some samples, in memory of its own."""
+        return self.samples[piece] @ self.atoms.rows.T
+
+    @cached_property
+    def _value(self) -> float:
+        return self.coupling.totals(self.z).value(self.atoms)
+
+    @cached_property
+    def _misfit(self) -> float:
+        return _half_misfit(self.samples, self.previous, self.atoms.rows)
+
+    def value(self, u: Any) -> float:
+        """``H(u, others)``: the value at the block's old codes, plus what this batch changes."""
+        if u is self.previous:
+            return self._value
+        return self._value + _half_misfit(self.samples, u, self.atoms.rows) - self._misfit
+
+    def grad(self, u: Any) -> Matrix:
+        """``(u D' - Y_b) D``."""
+        return np.asarray((u @ self.atoms.rows - self.samples) @ self.atoms.rows.T)
+
+    def hessian(self, v: Any) -> Matrix:
+        """``v G``."""
+        return np.asarray(v @ self.gram)
+
+    def lipschitz(self, memory: Memory) -> float:
+        """``||D||_2^2``."""
+        return _largest_eigenvalue(self.gram, memory)
+
+
+class Dictionary(QuadraticRestricted):
+    """``H`` as a function of ``D``: gradient ``D A - B``, transposed, from the totals."""
+
+    coupling: BatchedFactorization
+
+    def __init__(self, coupling: BatchedFactorization, block: str, z: Blocks) -> None:
+        super().__init__(coupling, block, z)
+        self.previous = z[block]
+
+    @cached_property
+    def _totals(self) -> tuple[Matrix, Matrix, float]:
+        totals = self.coupling.totals(self.z)
+        dtype = self.previous.dtype
+        value = totals.value(self.coupling.atoms(self.previous))
+        return totals.A.astype(dtype), totals.B.astype(dtype), value
+
+    @property
+    def A(self) -> Matrix:
+        """``A = W'W`` in the block's precision."""
+        return self._totals[0]
+
+    @property
+    def B(self) -> Matrix:
+        """``B = W'Y`` (atoms x features) in the block's precision."""
+        return self._totals[1]
+
+    def value(self, u: Matrix) -> float:
+        """``H(u, others)``."""
+        if u is self.previous:
+            return self._totals[2]
+        return self.value_and_grad(u)[0]
+
+    def grad(self, u: Matrix) -> Matrix:
+        """``u A - B'``."""
+        return (self.coupling.team.product(self.A, np.ascontiguousarray(u.T)) - self.B).T
+
+    def value_and_grad(self, u: Matrix) -> tuple[float, Matrix]:
+        """Value and gradient for the price of the gradient."""
+        gradient = self.grad(u)
+        if u is self.previous:
+            return self._totals[2], gradient
+        move = u - self.previous
+        start = self._start
+        return self._totals[2] + 0.5 * (inner(start, move) + inner(gradient, move)), gradient
+
+    @cached_property
+    def _start(self) -> Matrix:
+        return self.grad(self.previous)
+
+    def hessian(self, v: Matrix) -> Matrix:
+        """``v A``."""
+        return self.coupling.team.product(self.A, np.ascontiguousarray(v.T)).T
+
+    def lipschitz(self, memory: Memory) -> float:
+        """``||W||_2^2``."""
+        return _largest_eigenvalue(self.A, memory)
+
+
+def _half_misfit(Y: Matrix, codes: Any, atoms: Matrix) -> float:
+    misfit = codes @ atoms - Y
+    return 0.5 * inner(misfit, misfit)
+
+
+def _largest_eigenvalue(gram: Matrix, memory: Memory) -> float:
+    start = lipschitz.start_vector(len(gram)).astype(gram.dtype)
+    return lipschitz.power_iteration(lambda v: gram @ v, start, memory)

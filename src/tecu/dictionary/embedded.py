@@ -1,0 +1,154 @@
+"""The strategies embedded for dictionary learning: coders for a batch of codes, column sweeps for the dictionary.
+
+They know more of their result than the solver could compute cheaply, and say so (:class:`tecu.Candidate`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tecu.arrays import Array
+from tecu.dictionary.coding import Matrix, Polished, descend, greedy, polish, sweep
+from tecu.dictionary.coupling import CodesOfBatch, Dictionary
+from tecu.inexact import Candidate
+from tecu.subproblem import SubProblem
+
+
+@dataclass(frozen=True)
+class PolishedCodes:
+    r"""Refit, drop and insert for ``penalty ||w||_0``, sample by sample, with greedy restarts.
+
+    At the end no single atom of any sample can be dropped or inserted with profit. Then the code is its own prox point
+    for every ``tau >= max_j ||d_j||^2 + eta``: on the support the gradient is zero and ``w_j^2 tau / 2 >= penalty``, elsewhere
+    ``g_j^2 / (2 tau) <= penalty``; so the error ``e`` is zero and nothing is left for the solver to compute.
+    """
+
+    penalty: float
+    cap: int
+    restart: int = 1
+    endless = True
+
+    def __call__(self, sub: SubProblem, u: Array) -> Iterator[Array | Candidate]:
+        """Yield the polished code, then prox-gradient steps from it."""
+        smooth = sub.smooth
+        assert isinstance(smooth, CodesOfBatch)
+        gram, team = smooth.gram, smooth.coupling.team
+        tau = float(np.max(np.diagonal(gram))) + sub.eta
+
+        def code(piece: slice) -> Polished:
+            return polish(
+                smooth.correlations(piece), gram, u[piece], penalty=self.penalty, cap=self.cap, shift=sub.eta,
+                restart=self.restart,
+            )  # fmt: skip
+
+        parts = team.map(code, u.shape[0])
+        codes = parts[0].codes if len(parts) == 1 else _stack([part.codes for part in parts])
+        yield Candidate(codes)
+        while True:
+            codes, _ = sub.prox_gradient_step(codes)
+            yield codes
+
+
+@dataclass(frozen=True)
+class DescendedCodes:
+    """Exact coordinate descent over a box, or with at most ``n_nonzero`` entries a sample, from the old and a greedy code."""
+
+    penalty: float = 0.0
+    n_nonzero: int | None = None
+    lower: float = -np.inf
+    upper: float = np.inf
+    moves: int = 1000
+    fresh: bool = True
+    endless = True
+
+    def __call__(self, sub: SubProblem, u: Array) -> Iterator[Array | Candidate]:
+        """Yield descended codes; between them a prox-gradient step, which may exchange atoms."""
+        smooth = sub.smooth
+        assert isinstance(smooth, CodesOfBatch)
+        if self.fresh:
+            u = _better(smooth, sub, self.descend(smooth, sub, u), self.descend(smooth, sub, self.greedy(smooth)), self.penalty)
+        else:
+            u = self.descend(smooth, sub, u)
+        while True:
+            yield u
+            step, _ = sub.prox_gradient_step(u)
+            u = self.descend(smooth, sub, step)
+
+    def greedy(self, smooth: CodesOfBatch) -> Any:
+        """Greedy codes, cut to the box."""
+        cap = self.n_nonzero or min(smooth.gram.shape[0], smooth.samples.shape[1])
+        parts = smooth.coupling.team.map(
+            lambda piece: greedy(
+                smooth.correlations(piece), smooth.gram, stop=self.penalty, penalty=self.penalty, cap=cap,
+                positive=self.lower >= 0,
+            ),
+            len(smooth.samples),
+        )  # fmt: skip
+        for part in parts:
+            np.clip(part.values, self.lower, self.upper, out=part.values)
+        return _stack([part.csr(len(smooth.gram), is_sorted=False) for part in parts])
+
+    def descend(self, smooth: CodesOfBatch, sub: SubProblem, start: Any) -> Any:
+        """Coordinate descent on the sub-problem from ``start``."""
+        cap = self.n_nonzero or len(smooth.gram)
+        pull = sub.eta * sub.previous if sub.eta else None
+
+        def code(piece: slice) -> Any:
+            correlations = smooth.correlations(piece)
+            if pull is not None:
+                correlations += (pull[piece] - sub.eta * start[piece]).toarray()  # descend() adds eta * start itself
+            return descend(
+                correlations, smooth.gram, start[piece], penalty=self.penalty, cap=cap, shift=sub.eta, lower=self.lower,
+                upper=self.upper, moves=self.moves,
+            )  # fmt: skip
+
+        return _stack(smooth.coupling.team.map(code, start.shape[0]))
+
+
+def _better(smooth: CodesOfBatch, sub: SubProblem, first: Any, second: Any, penalty: float) -> Any:
+    """Row by row the code with the lower value of the sub-problem."""
+    from scipy.sparse import diags_array
+
+    values = []
+    for codes in (first, second):
+        misfit = smooth.samples - codes @ smooth.atoms.rows
+        value = 0.5 * np.sum(misfit.astype(np.float64) ** 2, axis=1) + penalty * np.diff(codes.indptr)
+        move = codes - sub.previous
+        values.append(value + 0.5 * sub.eta * np.asarray(move.multiply(move).sum(axis=1)).ravel())
+    keep = (values[0] <= values[1]).astype(first.dtype)
+    chosen = (diags_array(keep) @ first + diags_array(1 - keep) @ second).tocsr().astype(first.dtype)
+    chosen.eliminate_zeros()
+    chosen.sort_indices()
+    return chosen
+
+
+def _stack(parts: list[Any]) -> Any:
+    from scipy.sparse import vstack
+
+    return parts[0] if len(parts) == 1 else vstack(parts, format="csr")
+
+
+@dataclass(frozen=True)
+class ColumnSweeps:
+    """One pass of exact minimisation over the atoms after the other, on the totals ``A`` and ``B``."""
+
+    ball: bool = False
+    endless = True
+
+    def __call__(self, sub: SubProblem, u: Array) -> Iterator[Array | Candidate]:
+        """Yield the dictionary after each pass."""
+        smooth = sub.smooth
+        assert isinstance(smooth, Dictionary)
+        atoms, previous = np.array(u.T, order="C"), np.ascontiguousarray(sub.previous.T)
+        while True:
+            sweep(atoms, previous, smooth.A, smooth.B, sub.eta, self.ball, smooth.coupling.team)
+            yield _columns(atoms)
+
+
+def _columns(atoms: Matrix) -> Matrix:
+    """A copy of the atoms as columns."""
+    return atoms.copy().T

@@ -1,0 +1,125 @@
+"""Compiled sparse coding on the Gram matrix: greedy pursuit, polish, exact coordinate descent.
+
+Every routine works on ``q(w) = 1/2 w'Gw - c'w + penalty ||w||_0`` for one sample, ``G`` the Gram matrix of the atoms
+and ``c`` the sample's correlations with them. A proximal term ``eta/2 ||w - w_prev||^2`` is part of it: ``shift = eta``
+is added to the diagonal of ``G``, and the caller adds ``eta w_prev`` to ``c``. Readable twins are in ``plain.py``.
+This module imports numba: import it lazily.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+RELAXED = {"contract", "reassoc", "nsz", "arcp"}  # what SIMD sums need; NaN and Inf keep their meaning
+BLOCK = 64  # correlations compared at a time in the argmax
+
+
+@njit(nogil=True, cache=True, fastmath=RELAXED, inline="never")
+def _largest(c, bits, mask):  # type: ignore[no-untyped-def]
+    """The place of the largest ``|c|`` (or of the largest ``c``, by ``mask``), and whether it is positive.
+
+    Floats of one sign are ordered as their bits read as integers, and integer maxima are what the compiler can
+    vectorise; only the winning block is searched for the place.
+    """
+    m = c.size
+    best, best_block = mask & 0, 0
+    for start in range(0, m, BLOCK):
+        top = mask & 0
+        for i in range(start, min(start + BLOCK, m)):
+            v = bits[i] & mask
+            top = max(top, v)
+        if top > best:
+            best, best_block = top, start
+    if best <= 0:
+        return -1
+    for i in range(best_block, min(best_block + BLOCK, m)):
+        if bits[i] & mask == best:
+            return i
+    return -1
+
+
+@njit(nogil=True, cache=True, fastmath=RELAXED, inline="never")
+def _subtract_rows(u, U, a, t):  # type: ignore[no-untyped-def]
+    """``u -= sum_{s<t} a[s] U[s]``, four rows at a time."""
+    m = u.size
+    s = 0
+    while s + 4 <= t:
+        a0, a1, a2, a3 = a[s], a[s + 1], a[s + 2], a[s + 3]
+        r0, r1, r2, r3 = U[s], U[s + 1], U[s + 2], U[s + 3]
+        for i in range(m):
+            u[i] -= a0 * r0[i] + a1 * r1[i] + a2 * r2[i] + a3 * r3[i]
+        s += 4
+    while s < t:
+        a0 = a[s]
+        r0 = U[s]
+        for i in range(m):
+            u[i] -= a0 * r0[i]
+        s += 1
+
+
+@njit(nogil=True, cache=True, fastmath=RELAXED, inline="never")
+def _greedy_one(G, shift, c, bits, mask, stop, penalty, cap, floor, U, R, b, chosen):  # type: ignore[no-untyped-def]
+    """Greedy path of one sample; ``chosen`` gets the atoms. Returns the length with the least ``q`` on the path."""
+    m = c.size
+    t, best_t = 0, 0
+    value, best_value = 0.0, 0.0
+    while t < cap:
+        j = _largest(c, bits, mask)
+        if j < 0:
+            break
+        d = G[j, j] + shift
+        for s in range(t):
+            a = U[s, j]
+            R[s, t] = a
+            d -= a * a
+        if d < floor:
+            break
+        gain = 0.5 * c[j] * c[j] / d
+        if gain <= stop:
+            break
+        root = np.sqrt(d)
+        scale = 1 / root
+        u = U[t]
+        row = G[j]
+        for i in range(m):
+            u[i] = row[i]
+        _subtract_rows(u, U, R[:t, t].copy(), t)
+        step = c[j] * scale
+        total = step * scale
+        for i in range(m):
+            c[i] -= total * u[i]
+            u[i] *= scale
+        u[j] = root
+        R[t, t] = root
+        b[t] = step
+        chosen[t] = j
+        t += 1
+        for s in range(t):
+            c[chosen[s]] = 0
+        value += penalty - gain
+        if value < best_value:
+            best_value, best_t = value, t
+    return best_t
+
+
+@njit(nogil=True, cache=True, fastmath=RELAXED)
+def greedy_codes(G, shift, C, bits, mask, stop, penalty, cap, floor, indices, values, counts):  # type: ignore[no-untyped-def]
+    """Orthogonal matching pursuit from scratch for each row of ``C`` (destroyed), by progressive orthogonalisation.
+
+    A path ends at ``cap`` atoms, when the next gain is at most ``stop``, or when the next atom is within ``floor`` of
+    the span of those chosen; of the path, the prefix with the least ``q`` is kept.
+    """
+    samples, m = C.shape
+    U = np.empty((cap, m), C.dtype)
+    R = np.empty((cap, cap), C.dtype)
+    b = np.empty(cap, C.dtype)
+    for p in range(samples):
+        t = _greedy_one(G, shift, C[p], bits[p], mask, stop, penalty, cap, floor, U, R, b, indices[p])
+        counts[p] = t
+        w = values[p]
+        for r in range(t - 1, -1, -1):  # back-substitution R w = b
+            total = b[r]
+            for s in range(r + 1, t):
+                total -= R[r, s] * w[s]
+            w[r] = total / R[r, r]

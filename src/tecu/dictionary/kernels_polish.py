@@ -1,0 +1,221 @@
+"""Compiled refit, drop and insert of sparse codes on the Gram matrix, from an old support or from greedy ones.
+
+Notation as in ``kernels_code``: ``q(w) = 1/2 w'Gw - c'w + penalty ||w||_0``, ``shift`` on the diagonal of ``G``. Readable
+twins are in ``plain.py``. This module imports numba: import it lazily.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from tecu.dictionary.kernels_code import RELAXED, _greedy_one, _largest
+
+
+@njit(nogil=True, cache=True, fastmath=RELAXED, inline="never")
+def _residual(work, c, G, support, w, t):  # type: ignore[no-untyped-def]
+    """``work = c - G[:, support] w``, zero on the support (where the refit has left rounding only)."""
+    m = work.size
+    s = 0
+    for i in range(m):
+        work[i] = c[i]
+    one = work.dtype.type
+    while s + 4 <= t:
+        a0, a1, a2, a3 = one(w[s]), one(w[s + 1]), one(w[s + 2]), one(w[s + 3])
+        r0, r1, r2, r3 = G[support[s]], G[support[s + 1]], G[support[s + 2]], G[support[s + 3]]
+        for i in range(m):
+            work[i] -= a0 * r0[i] + a1 * r1[i] + a2 * r2[i] + a3 * r3[i]
+        s += 4
+    while s < t:
+        a0 = one(w[s])
+        r0 = G[support[s]]
+        for i in range(m):
+            work[i] -= a0 * r0[i]
+        s += 1
+    for s in range(t):
+        work[support[s]] = 0
+
+
+@njit(nogil=True, cache=True, fastmath=RELAXED, inline="never")
+def _schur(G, shift, support, t, inverse, v, j):  # type: ignore[no-untyped-def]
+    """``v = inverse G[support, j]`` and the Schur complement ``G[j, j] + shift - G[j, support] v``."""
+    d = np.float64(G[j, j]) + shift
+    for r in range(t):
+        total = 0.0
+        for s in range(t):
+            total += inverse[r, s] * G[j, support[s]]
+        v[r] = total
+        d -= total * G[j, support[r]]
+    return d
+
+
+@njit(nogil=True, cache=True, fastmath=RELAXED, inline="never")
+def _border(inverse, t, v, d):  # type: ignore[no-untyped-def]
+    """The inverse with one more row and column, whose Schur complement is ``d``."""
+    for r in range(t):
+        share = v[r] / d
+        for s in range(t):
+            inverse[r, s] += share * v[s]
+        inverse[r, t] = -share
+        inverse[t, r] = -share
+    inverse[t, t] = 1 / d
+
+
+@njit(nogil=True, cache=True, fastmath=RELAXED, inline="never")
+def _remove(inverse, support, w, t, x):  # type: ignore[no-untyped-def]
+    """Take the entry ``x`` out of support, coefficients and inverse; the last one moves into its place."""
+    pivot = inverse[x, x]
+    for r in range(t):
+        if r == x:
+            continue
+        share = inverse[r, x] / pivot
+        w[r] -= share * w[x]
+        for s in range(t):
+            if s != x:
+                inverse[r, s] -= share * inverse[x, s]
+    last = t - 1
+    if x != last:
+        support[x], w[x] = support[last], w[last]
+        for s in range(last):
+            if s != x:
+                inverse[x, s] = inverse[last, s]
+                inverse[s, x] = inverse[s, last]
+        inverse[x, x] = inverse[last, last]
+    return last
+
+
+@njit(nogil=True, cache=True, fastmath=RELAXED, inline="never")
+def _polish_one(G, shift, c, work, bits, mask, penalty, cap, floor, support, t, inverse, w, v):  # type: ignore[no-untyped-def]
+    """Refit on the support; drop while that pays, insert while that pays.
+
+    Returns the length, the insertions, ``q``, ``||gradient||^2`` and whether no single atom can be dropped or inserted
+    with profit any more.
+    """
+    size = t
+    t = 0
+    for s in range(size):
+        j = support[s]
+        d = _schur(G, shift, support, t, inverse, v, j)
+        if d >= floor and t < cap:
+            _border(inverse, t, v, d)
+            support[t] = j
+            t += 1
+    for r in range(t):
+        total = 0.0
+        for s in range(t):
+            total += inverse[r, s] * c[support[s]]
+        w[r] = total
+    inserted = 0
+    settled = False
+    square = 0.0
+    for _ in range(4 * cap):
+        while t > 0:
+            least, x = penalty, -1
+            for s in range(t):
+                loss = 0.5 * w[s] * w[s] / inverse[s, s]
+                if loss < least:
+                    least, x = loss, s
+            if x < 0:
+                break
+            t = _remove(inverse, support, w, t, x)
+        _residual(work, c, G, support, w, t)
+        partial = work.dtype.type(0)
+        for i in range(work.size):
+            partial += work[i] * work[i]
+        square = np.float64(partial)
+        settled = True
+        gain, d = 0.0, 1.0
+        j = _largest(work, bits, mask)
+        while j >= 0:
+            gain = 0.5 * np.float64(work[j]) * work[j]
+            if gain <= penalty * floor:  # d >= floor: no atom from here on can pay
+                j = -1
+                break
+            d = _schur(G, shift, support, t, inverse, v, j)
+            if d >= floor:
+                break
+            settled = settled and gain <= penalty * (G[j, j] + shift)
+            work[j] = 0
+            j = _largest(work, bits, mask)
+        if j < 0 or gain <= penalty * d:
+            break
+        if t == cap:
+            settled = settled and gain <= penalty * (G[j, j] + shift)
+            break
+        step = work[j] / d
+        for s in range(t):
+            w[s] -= v[s] * step
+        _border(inverse, t, v, d)
+        support[t], w[t] = j, step
+        t += 1
+        inserted += 1
+        settled = False
+    value = penalty * t
+    for s in range(t):
+        value -= 0.5 * w[s] * c[support[s]]
+    return t, inserted, value, square, settled
+
+
+@njit(nogil=True, cache=True, fastmath=RELAXED)
+def polish_codes(  # type: ignore[no-untyped-def]
+    G, shift, C, starts, old, old_values, mask, penalty, cap, floor, restart, spare, bits, indices, values, counts, report
+):
+    """For each row of ``C``: refit, drop and insert from the old support, and from a greedy one; keep the better.
+
+    ``C`` holds ``Y D`` on entry; ``shift`` times the old code is added here. ``restart`` 0: greedy only where there is no
+    old support; 1: also where an atom came in; 2: always. ``spare`` is one row of scratch, ``bits`` the same memory as
+    integers. ``report`` gets for each sample the change of ``q``, ``||gradient||^2`` and whether the code is settled.
+    """
+    samples, m = C.shape
+    U = np.empty((cap, m), C.dtype)
+    R = np.empty((cap, cap), C.dtype)
+    b = np.empty(cap, C.dtype)
+    inverse = np.empty((cap, cap))
+    v = np.empty(cap)
+    w, w2 = np.empty(cap), np.empty(cap)
+    s1, s2 = np.empty(cap, np.int32), np.empty(cap, np.int32)
+    for p in range(samples):
+        c = C[p]
+        begin, end = starts[p], starts[p + 1]
+        before = penalty * (end - begin)
+        for s in range(begin, end):
+            j = old[s]
+            c[j] += shift * old_values[s]
+        for s in range(begin, end):
+            row = G[old[s]]
+            product = np.float64(shift) * old_values[s] - 2 * c[old[s]]
+            for r in range(begin, end):
+                product += np.float64(row[old[r]]) * old_values[r]
+            before += 0.5 * product * old_values[s]
+        size = min(cap, end - begin)
+        for s in range(size):
+            s1[s] = old[begin + s]
+        t, inserted, value, square, fixed = 0, 1, 0.0, 0.0, False
+        if size > 0 or restart == 0:
+            t, inserted, value, square, fixed = _polish_one(
+                G, shift, c, spare, bits, mask, penalty, cap, floor, s1, size, inverse, w, v
+            )
+        if size == 0 or restart == 2 or (restart == 1 and inserted > 0):
+            for i in range(m):
+                spare[i] = c[i]
+            size = _greedy_one(G, shift, spare, bits, mask, penalty, penalty, cap, floor, U, R, b, s2)
+            t2, _, value2, square2, fixed2 = _polish_one(
+                G, shift, c, spare, bits, mask, penalty, cap, floor, s2, size, inverse, w2, v
+            )
+            if value2 < value or begin == end:
+                t, value, square, fixed = t2, value2, square2, fixed2
+                for s in range(t):
+                    s1[s], w[s] = s2[s], w2[s]
+        for s in range(1, t):  # sorted by atom, as CSR wants it
+            j, x, r = s1[s], w[s], s
+            while r > 0 and s1[r - 1] > j:
+                s1[r], w[r] = s1[r - 1], w[r - 1]
+                r -= 1
+            s1[r], w[r] = j, x
+        for s in range(t):
+            indices[p, s] = s1[s]
+            values[p, s] = w[s]
+        counts[p] = t
+        report[p, 0] = value - before
+        report[p, 1] = square
+        report[p, 2] = 1.0 if fixed else 0.0

@@ -1,0 +1,46 @@
+"""Samples by slices: the same view of a dense array, a CSR array, a memory map or a lazy array."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tecu import arrays
+from tecu.arrays import inner
+
+PIECE = 4096  # samples read at a time when all of them are gone through
+
+
+class Rows:
+    """``rows[piece]`` is a dense, contiguous block of samples in one precision, whatever holds them.
+
+    >>> import numpy as np
+    >>> Rows(np.arange(6).reshape(3, 2), dtype=np.float32)[1:3].tolist()
+    [[2.0, 3.0], [4.0, 5.0]]
+    """
+
+    def __init__(self, X: Any, dtype: Any = None) -> None:
+        if arrays.is_sparse(X) and X.format != "csr":
+            X = X.tocsr()
+        self.X = X
+        self.dtype = np.dtype(X.dtype if dtype is None else dtype)
+        self.shape: tuple[int, int] = (int(X.shape[0]), int(X.shape[1]))
+
+    def __repr__(self) -> str:
+        return f"{self.shape[0]} samples x {self.shape[1]} features"
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, piece: Any) -> np.ndarray[Any, Any]:
+        part = arrays.dense(self.X[piece])
+        return np.ascontiguousarray(part, dtype=self.dtype)
+
+    def pieces(self, size: int = PIECE) -> list[slice]:
+        """All samples in slices."""
+        return [slice(a, min(a + size, len(self))) for a in range(0, len(self), size)]
+
+    def square(self) -> float:
+        """``||X||^2``, summed in float64."""
+        return float(sum(inner(block, block) for block in (self[piece] for piece in self.pieces())))

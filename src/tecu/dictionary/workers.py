@@ -1,0 +1,76 @@
+"""A few threads that share a batch, each with its own matrix product and kernel call.
+
+BLAS is held to one thread meanwhile: its pool would spin against ours. The pieces depend on the number of threads only,
+so results repeat bit by bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import Any, TypeVar
+
+import numpy as np
+
+T = TypeVar("T")
+SMALLEST_PIECE = 64  # rows; below that a thread costs more than it brings
+
+
+class Workers:
+    """``count`` threads; one means the caller's own.
+
+    >>> Workers(1).map(lambda piece: piece.stop - piece.start, 10)
+    [10]
+    """
+
+    def __init__(self, count: int = 1) -> None:
+        self.count = count
+        self._pool = ThreadPoolExecutor(count - 1) if count > 1 else None
+
+    def map(self, function: Callable[[slice], T], size: int) -> list[T]:
+        """``function`` of each of ``count`` equal slices of ``range(size)``."""
+        pieces = self.slices(size)
+        if self._pool is None or len(pieces) == 1:
+            return [function(piece) for piece in pieces]
+        waiting = [self._pool.submit(function, piece) for piece in pieces[1:]]
+        first = function(pieces[0])
+        return [first, *(job.result() for job in waiting)]
+
+    def slices(self, size: int) -> list[slice]:
+        """``range(size)`` in equal pieces."""
+        count = max(1, min(self.count, size // SMALLEST_PIECE))
+        edges = [size * i // count for i in range(count + 1)]
+        return [slice(a, b) for a, b in zip(edges, edges[1:], strict=False)]
+
+    def product(self, left: np.ndarray[Any, Any], right: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        """``left @ right``, the columns of the result shared out."""
+        if self._pool is None:
+            return left @ right
+        out = np.empty((left.shape[0], right.shape[1]), dtype=np.result_type(left, right))
+        self.map(lambda piece: np.matmul(left, right[:, piece], out=out[:, piece]), right.shape[1])
+        return out
+
+    def close(self) -> None:
+        """End the threads."""
+        if self._pool is not None:
+            self._pool.shutdown()
+
+
+@lru_cache(maxsize=1)
+def _controller() -> Any:
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()  # finds the libraries once; that takes milliseconds
+
+
+@contextmanager
+def workers(count: int) -> Iterator[Workers]:
+    """Threads for the length of a block, BLAS held to one."""
+    team = Workers(count)
+    try:
+        with _controller().limit(limits=1, user_api="blas"):
+            yield team
+    finally:
+        team.close()
