@@ -11,6 +11,7 @@ from tecu.arrays import Array
 from tecu.inexact import Candidate
 from tecu.problem import SubProblem
 from tecu.protocols import Strategy
+from tecu.strategies.network import adapted
 
 
 class Once:
@@ -89,7 +90,7 @@ def as_strategy(given: Any) -> Strategy:
         or inspect.isgeneratorfunction(type(given).__call__)
     ):
         return cast(Strategy, given)
-    return Once(given)
+    return Once(adapted(given))
 
 
 def _name(function: Any) -> str:

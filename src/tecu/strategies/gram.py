@@ -30,3 +30,14 @@ def target(sub: SubProblem, gram: Matrix) -> Matrix:
     """``B`` with ``grad phi(u) = u A - B``."""
     previous = arrays.host(arrays.dense(sub.previous))
     return np.asarray(previous @ gram - arrays.host(arrays.dense(sub.grad(sub.previous))))
+
+
+def require_gram(sub: SubProblem, strategy: str) -> Matrix:
+    """:func:`gram_matrix`, or a sentence that says what the strategy lacks."""
+    gram = gram_matrix(sub)
+    if gram is None:
+        raise ValueError(
+            f"block {sub.block!r}: {strategy} needs the Gram matrix of a quadratic coupling, such as "
+            "couplings.MatrixFactorization without weights; use strategies.FISTA or strategies.ADMM"
+        )
+    return gram
