@@ -172,3 +172,9 @@ def slice_norms(x: Array, axis: int) -> tuple[Array, Array, Array]:
     with np.errstate(invalid="ignore"):
         scaled = x / safe
     return scaled, xp.sqrt(xp.sum(scaled * scaled, axis=axis, keepdims=True)), size
+
+
+def running_sum(x: Array, axis: int) -> Array:
+    """The cumulative sum along ``axis``, under the name it has in this library and version."""
+    xp = namespace(x)
+    return (getattr(xp, "cumulative_sum", None) or xp.cumsum)(x, axis=axis)

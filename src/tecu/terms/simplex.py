@@ -17,6 +17,7 @@ from tecu.terms.base import (
     indicator,
     largest,
     rounding,
+    running_sum,
     through_dense,
     whole,
 )
@@ -77,9 +78,8 @@ def _to_simplex(x: Array, axis: int, total: float) -> Array:
     shape = [1] * x.ndim
     shape[axis] = length
     counts = from_numpy(np.arange(1.0, length + 1).reshape(shape), x)
-    cumulative = getattr(xp, "cumulative_sum", None) or xp.cumsum
     descending = xp.flip(xp.sort(y, axis=axis), axis=axis)
-    theta = xp.max((cumulative(descending, axis=axis) - 1) / counts, axis=axis, keepdims=True)
+    theta = xp.max((running_sum(descending, axis) - 1) / counts, axis=axis, keepdims=True)
     for _ in range(2):  # two Newton steps undo the rounding of the running sum
         z = xp.clip(y - theta, 0, None)
         positive = xp.where(z > 0, xp.ones_like(z), xp.zeros_like(z))

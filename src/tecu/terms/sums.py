@@ -19,6 +19,7 @@ from tecu.terms.base import (
     checked_step,
     on_entries,
     rounding,
+    running_sum,
     slice_norms,
     through_dense,
     whole,
@@ -138,8 +139,9 @@ class _ShrunkUnit:
             return to_unit(z, axis, ball=True)
         one_sided = self.entries.entry.lower == 0
         size = x if one_sided else xp.abs(x)
+        highest = xp.where(size == xp.max(size, axis=axis, keepdims=True), xp.ones_like(x), xp.zeros_like(x))
         empty = xp.max(xp.abs(z), axis=axis, keepdims=True) == 0
-        best = keep_best(xp.ones_like(x), size, 1, axis)
+        best = xp.where(running_sum(highest, axis) == 1, highest, xp.zeros_like(x))  # the first of equals
         signed = best if one_sided else xp.where(x < 0, -best, best)
         return to_unit(xp.where(empty, signed, z), axis, ball=False)
 

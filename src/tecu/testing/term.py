@@ -35,7 +35,7 @@ def check_term(term: Any, x: Array, *, seed: int = 0, trials: int = 12, slack: f
 
     Checked: the value is a float; the prox keeps shape, precision and kind, leaves its input alone, gives the
     same answer twice, and lands in the domain; it is a *global* minimiser, judged by value against thousands
-    of competitors; it is firmly non-expansive if the term calls itself convex; a tiny step hardly moves a
+    of competitors; the laws of convexity hold if the term calls itself convex; a tiny step hardly moves a
     feasible point; ``subdiff_distance``, if there is one, agrees with the prox.
 
     Parameters
@@ -68,9 +68,9 @@ def check_term(term: Any, x: Array, *, seed: int = 0, trials: int = 12, slack: f
         probe.check_output()
         probe.check_minimal()
         probe.check_tiny_step()
-        probe.check_subdifferential()
         if term.is_convex and previous is not None:
-            probe.check_firm(previous)
+            probe.check_convex(previous)
+        probe.check_subdifferential()
         previous = point
 
 
@@ -211,18 +211,30 @@ class _Probe:
             f"falls by {fall:.6g} only; a move of at most {limit:.6g} would pay"
         )
 
-    def check_firm(self, other: Array) -> None:
-        """``||p - q||^2 <= <p - q, x - y>``, the law of a convex term's prox."""
-        q = self.term.prox(other, self.step)
-        shift, gap = dense(self.p) - dense(q), dense(self.x) - dense(other)
-        square, product = inner(shift, shift), inner(shift, gap)
-        sizes = norm(self.x) + norm(other) + norm(self.p) + norm(q) + 1
-        size = math.sqrt(max(math.prod(self.x.shape), 1))
-        room = self.slack * 64 * unit_roundoff(self.x) * size * sizes**2
-        assert square <= product + room, (
-            f"{_name(self.term)} calls itself convex, but its prox is not firmly non-expansive: "
-            f"||p - q||^2 = {square:.6g} exceeds <p - q, x - y> = {product:.6g}"
-        )
+    def check_convex(self, other: Array) -> None:
+        """The laws of a convex term: the mean of two points is no higher, the prox is firmly non-expansive.
+
+        The second is ``||p - q||^2 <= <p - q, x - y>``.
+        """
+        flat = _flat(self.x)
+        near = [flat + radius * self.rng.standard_normal(flat.size) for radius in (1e-3, 0.03, 0.3)]
+        size = math.sqrt(max(flat.size, 1))
+        for y in (other, *(self.like(point) for point in near)):
+            q = self.term.prox(y, self.step)
+            mean = (self.value(self.p) + self.value(q)) / 2
+            middle = self.value(self.like((_flat(self.p) + _flat(q)) / 2))
+            room = self.slack * 64 * unit_roundoff(self.x) * size
+            assert middle <= mean + room * (1 + abs(mean)), (
+                f"{_name(self.term)} calls itself convex, but its value half-way between two points is {middle:.6g}, "
+                f"the mean of their values {mean:.6g}"
+            )
+            shift, gap = dense(self.p) - dense(q), dense(self.x) - dense(y)
+            square, product = inner(shift, shift), inner(shift, gap)
+            sizes = norm(self.x) + norm(y) + norm(self.p) + norm(q) + 1
+            assert square <= product + room * sizes**2, (
+                f"{_name(self.term)} calls itself convex, but its prox is not firmly non-expansive: "
+                f"||p - q||^2 = {square:.6g} exceeds <p - q, x - y> = {product:.6g}"
+            )
 
     def check_subdifferential(self) -> None:
         """``(x - p) / step`` is a subgradient at ``p``; a distance changes no faster than its argument."""
