@@ -12,6 +12,7 @@ import contextlib
 import errno
 import os
 import secrets
+from collections.abc import Iterator
 from pathlib import Path
 
 from tecu.lowlight.files.errors import TargetExists, UnwritableFile, shown
@@ -54,6 +55,13 @@ def write_bytes(path: str | os.PathLike[str], data: bytes | memoryview, *, overw
     ...     target.read_bytes()
     b'two'
     """
+    with part_beside(path, overwrite=overwrite) as part:
+        _write_part(part, data)
+
+
+@contextlib.contextmanager
+def part_beside(path: str | os.PathLike[str], *, overwrite: bool = False) -> Iterator[Path]:
+    """A name in the folder of ``path`` to write to; at the end it becomes ``path``, after an error it is removed."""
     target = Path(path)
     if not overwrite and os.path.lexists(target):
         raise _exists(target)
@@ -62,7 +70,8 @@ def write_bytes(path: str | os.PathLike[str], data: bytes | memoryview, *, overw
     part = target.parent / f".tecu-{secrets.token_hex(8)}{PART}"
     try:
         try:
-            _write_part(part, data)
+            yield part
+            _sync(part, os.O_RDWR)  # the bytes must be on the disk before the name is
             _publish(part, target, overwrite)
         finally:
             with contextlib.suppress(OSError):
@@ -70,7 +79,8 @@ def write_bytes(path: str | os.PathLike[str], data: bytes | memoryview, *, overw
     except OSError as error:
         reason = REASONS.get(error.errno or 0, error.strerror or str(error))
         raise UnwritableFile(f"{shown(target)} could not be written: {reason}") from error
-    _sync_folder(target.parent)
+    with contextlib.suppress(OSError):  # not every system can sync a folder
+        _sync(target.parent, os.O_RDONLY)
 
 
 def _exists(target: Path) -> TargetExists:
@@ -85,7 +95,6 @@ def _write_part(part: Path, data: bytes | memoryview) -> None:
         left = memoryview(data)
         while left:
             left = left[os.write(descriptor, left) :]
-        os.fsync(descriptor)  # the bytes must be on the disk before the name is
     finally:
         os.close(descriptor)
 
@@ -106,11 +115,10 @@ def _publish(part: Path, target: Path, overwrite: bool) -> None:
         os.rename(part, target)
 
 
-def _sync_folder(folder: Path) -> None:
-    """Make the new name last through a power cut, where folders can be synced."""
-    with contextlib.suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+def _sync(path: Path, flags: int) -> None:
+    """Make what was written last through a power cut."""
+    descriptor = os.open(path, flags | getattr(os, "O_BINARY", 0))
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -20,7 +20,6 @@ from tecu.lowlight.files.read import FORMATS
 WRITABLE = {suffix: kind for kind, suffixes in FORMATS.items() for suffix in suffixes}
 """Format by suffix (lower case)."""
 
-DEFAULT_SUFFIX = {kind: suffixes[0] for kind, suffixes in FORMATS.items()} | {"HEIF": ".jpg", "RAW": ".tif"}
 LARGEST_SIDE = {"JPEG": 65_535, "WEBP": 16_383, "AVIF": 65_535}
 
 # Mean of the luminance table of libjpeg at quality 90: coarser tables are not taken over, because the
@@ -46,10 +45,15 @@ def write_photo(
     True
     """
     suffix = Path(path).suffix.lower()
-    fallback = WRITABLE[DEFAULT_SUFFIX[photo.encoding.format]]
-    data, notes = encode_photo(photo, WRITABLE.get(suffix, fallback), strip_metadata=strip_metadata, name=shown(path))
+    format = WRITABLE.get(suffix) or fitting_format(photo)
+    data, notes = encode_photo(photo, format, strip_metadata=strip_metadata, name=shown(path))
     write_bytes(path, data, overwrite=overwrite)
     return notes
+
+
+def fitting_format(photo: Photo) -> str:
+    """The format the photo came in, or the nearest that is written."""
+    return {"HEIF": "JPEG", "RAW": "TIFF"}.get(photo.encoding.format, photo.encoding.format)
 
 
 def encode_photo(

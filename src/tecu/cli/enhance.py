@@ -1,0 +1,165 @@
+"""``tecu enhance``: dark photos and videos to good ones."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import click
+
+from tecu.cli.main import INPUT_FAILED, PART_MISSING, UNWRITABLE
+from tecu.lowlight.batch import Outcome, Settings, make_enhancer, run
+from tecu.lowlight.files import MAX_PIXELS
+from tecu.lowlight.files.errors import shown
+from tecu.lowlight.plan import STREAM, Refusal, plan
+
+FAULT_CODES = {"output": UNWRITABLE, "input": INPUT_FAILED, "part": PART_MISSING}  # the first that occurs decides
+
+
+@click.command()
+@click.argument("inputs", nargs=-1, required=True, metavar="IN...")
+@click.option("-o", "--output", "out", metavar="OUT", help="File, folder, or '-'. Without it: NAME-enhanced beside IN.")
+@click.option("-r", "--recursive", is_flag=True, help="Look into folders of folders; their tree is mirrored.")
+@click.option("-j", "--jobs", type=click.IntRange(1, 256), default=1, show_default=True, help="Processes at a time.")
+@click.option("-s", "--strength", type=float, default=1.0, show_default=True, help="0 changes nothing, 1 is full.")
+@click.option("--no-denoise", is_flag=True, help="Leave the noise that the brightening shows.")
+@click.option(
+    "--method", default="tecu", show_default=True, metavar="NAME", help="tecu, paper, pam or a classical one."
+)
+@click.option("--model", metavar="FILE", help="A network of your own (ONNX, from `tecu train`).")
+@click.option("--overwrite", is_flag=True, help="Replace results that exist; originals are never written over.")
+@click.option("--skip-existing", is_flag=True, help="Leave out photos whose result exists.")
+@click.option("--max-pixels", type=click.IntRange(1), default=MAX_PIXELS, show_default=True, metavar="N",
+              help="Refuse larger photos.")  # fmt: skip
+@click.option("--strip-metadata", is_flag=True, help="Drop EXIF, ICC profile and resolution.")
+@click.option("--decompose", is_flag=True, help="Also write illumination and reflectance (16-bit PNG).")
+@click.option("--json", "as_json", is_flag=True, help="Report on standard output as JSON.")
+def enhance(
+    inputs: tuple[str, ...],
+    out: str | None,
+    recursive: bool,
+    jobs: int,
+    strength: float,
+    no_denoise: bool,
+    method: str,
+    model: str | None,
+    overwrite: bool,
+    skip_existing: bool,
+    max_pixels: int,
+    strip_metadata: bool,
+    decompose: bool,
+    as_json: bool,
+) -> int:
+    """Brighten dark photos and videos.
+
+    IN is a file, a folder, a pattern or '-' (standard input). Originals are never touched; results are written whole or
+    not at all. JPEG, PNG, WebP, TIFF, AVIF and BMP are read and written; HEIF (becomes .jpg) and camera RAW (becomes
+    .tif) are read with tecu[heif] and tecu[raw]; videos need ffmpeg and are taken only if named outright.
+    """
+    if overwrite and skip_existing:
+        raise click.UsageError("--overwrite and --skip-existing exclude each other")
+    settings = Settings(
+        method, strength, not no_denoise, model, overwrite, skip_existing, strip_metadata, decompose, max_pixels
+    )
+    try:
+        tasks, refusals = plan(inputs, out, recursive=recursive)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
+    to_stream = any(task.target == STREAM for task in tasks)
+    if to_stream and (as_json or decompose):
+        raise click.UsageError("standard output takes the picture: leave out --json and --decompose")
+    warnings.filterwarnings("ignore", module="PIL")  # remarks on damaged EXIF; what matters is in the notes
+    outcomes = [_refused(refusal) for refusal in refusals]
+    if tasks and (problem := _enhancer_problem(settings)) is not None:
+        return problem
+    started = time.perf_counter()
+    try:
+        with (
+            _progress(len(tasks)) as (advance, frames),
+            contextlib.closing(_iterator(run(tasks, settings, jobs=jobs, frames=frames))) as results,
+        ):
+            for outcome in results:
+                outcomes.append(outcome)
+                advance(outcome)
+    except KeyboardInterrupt:
+        done = sum(outcome.status == "done" for outcome in outcomes)
+        click.echo(f"{done} of {len(tasks)} done; no half file was left.", err=True)
+        raise
+    _report(outcomes, time.perf_counter() - started, as_json, quiet=to_stream)
+    faults = {outcome.fault for outcome in outcomes}
+    return next((code for fault, code in FAULT_CODES.items() if fault in faults), 0)
+
+
+def _iterator(outcomes: Iterator[Outcome]) -> Any:
+    """The generator itself; ``Iterator`` does not promise ``close``."""
+    return outcomes
+
+
+def _refused(refusal: Refusal) -> Outcome:
+    fault: Any = "output" if refusal.unwritable else "input"
+    return Outcome(refusal.source, "", "failed", reason=refusal.reason, fault=fault)
+
+
+def _enhancer_problem(settings: Settings) -> int | None:
+    """Find out about a wrong method, strength or model before the first photo."""
+    try:
+        make_enhancer(settings)
+    except (ValueError, TypeError, OSError) as error:
+        raise click.UsageError(str(error)) from error
+    except ImportError as error:
+        click.echo(str(error), err=True)
+        return PART_MISSING
+    return None
+
+
+@contextlib.contextmanager
+def _progress(total: int) -> Iterator[tuple[Callable[[Outcome], None], Callable[[int, int | None], None] | None]]:
+    """A bar with the time left on a terminal's standard error; nothing elsewhere."""
+    if not sys.stderr.isatty():
+        yield (lambda outcome: None), None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        files = bar.add_task("photos", total=total)
+        video = bar.add_task("frames", total=None, visible=False)
+
+        def advance(outcome: Outcome) -> None:
+            bar.update(files, advance=1)
+            bar.update(video, visible=False)
+
+        def frames(done: int, of: int | None) -> None:
+            bar.update(video, completed=done, total=of, visible=True)
+
+        yield advance, frames
+
+
+def _report(outcomes: list[Outcome], seconds: float, as_json: bool, quiet: bool) -> None:
+    counts = {status: sum(o.status == status for o in outcomes) for status in ("done", "skipped", "failed")}
+    for outcome in outcomes:
+        for note in outcome.notes:
+            click.echo(f"{shown(outcome.source)}: {note}", err=True)
+    if as_json:
+        results = [_as_dict(outcome) for outcome in outcomes]
+        click.echo(json.dumps({"seconds": round(seconds, 3), **counts, "results": results}, indent=2))
+    if not quiet or counts["failed"]:
+        parts = [f"{number} {status}" for status, number in counts.items() if number or status == "done"]
+        click.echo(f"{', '.join(parts)} in {seconds:.1f} s", err=True)
+    for outcome in outcomes:
+        if outcome.reason:
+            click.echo(click.style("failed: ", fg="red") + outcome.reason, err=True)
+
+
+def _as_dict(outcome: Outcome) -> dict[str, Any]:
+    entry: dict[str, Any] = {"input": outcome.source, "output": outcome.target or None, "status": outcome.status}
+    entry |= {"seconds": outcome.seconds, "notes": list(outcome.notes)}
+    if outcome.reason:
+        entry |= {"reason": outcome.reason}
+    return entry | outcome.extra

@@ -1,0 +1,94 @@
+"""``tecu``: the group of commands, and what exit codes mean.
+
+0 all done, 1 bad arguments, 2 some input failed (the rest was done), 3 an optional part is not installed, 5 a file
+could not be written, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import importlib.util
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from types import FrameType
+
+import click
+
+BAD_ARGUMENTS, INPUT_FAILED, PART_MISSING, UNWRITABLE, INTERRUPTED = 1, 2, 3, 5, 130
+
+# The summaries stand here so that `tecu --help` need not import the commands.
+COMMANDS = {
+    "enhance": "Brighten dark photos and videos.",
+    "score": "Measure photos: NIQE, and PSNR, SSIM, LOE against a reference.",
+    "compare": "Compare methods on the same photos.",
+    "train": "Train a network of your own from clean photos.",
+    "dictionary": "Learn sparse dictionaries and code data with them.",
+    "reproduce": "Draw the paper's tables and figures.",
+    "serve": "Open the local web page.",
+}
+
+
+class LazyGroup(click.Group):
+    """Commands found by name in ``tecu.cli.<name>``; one whose module is not there is not listed."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The names of the commands that are installed."""
+        return [name for name in COMMANDS if importlib.util.find_spec(f"tecu.cli.{name}") is not None]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import the command called ``cmd_name``, or answer ``None`` if there is none."""
+        if cmd_name not in self.list_commands(ctx):
+            return None
+        command = getattr(importlib.import_module(f"tecu.cli.{cmd_name}"), cmd_name)
+        if not isinstance(command, click.Command):
+            raise TypeError(f"tecu.cli.{cmd_name}.{cmd_name} is not a command")
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, COMMANDS[name]) for name in self.list_commands(ctx)])
+
+
+@click.command(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="tecu", message="tecu %(version)s")
+@click.pass_context
+def tecu(ctx: click.Context) -> None:
+    """Multi-block optimisation with any solver or network inside a block, and what it is good for.
+
+    Exit codes: 0 all done, 1 bad arguments, 2 some input failed (the rest was done), 3 an optional part is not
+    installed, 5 a file could not be written, 130 interrupted.
+    """
+    if os.environ.get("NO_COLOR"):
+        ctx.color = False
+
+
+def _terminated(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt  # SIGTERM cleans up like Ctrl-C
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return the exit code."""
+    with contextlib.suppress(ValueError):  # not in the main thread: someone else's signals
+        signal.signal(signal.SIGTERM, _terminated)
+    try:
+        result = tecu.main(None if arguments is None else list(arguments), prog_name="tecu", standalone_mode=False)
+        sys.stdout.flush()
+        return result if isinstance(result, int) else 0
+    except click.ClickException as error:
+        error.show()
+        return UNWRITABLE if isinstance(error, click.FileError) else BAD_ARGUMENTS
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("Interrupted.", err=True)
+        return INTERRUPTED
+    except BrokenPipeError:
+        # The reader has gone; Python would complain once more when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return UNWRITABLE
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,259 @@
+"""Enhance many files: one after the other, or spread over processes.
+
+A file that fails is an :class:`Outcome` with its reason, never an exception: the others go on. Each worker process
+keeps one enhancer and takes its share of the threads, so that jobs and threads do not multiply.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from tecu.lowlight.files import (
+    MAX_PIXELS,
+    MissingPart,
+    Photo,
+    PhotoError,
+    TargetExists,
+    UnwritableFile,
+    encode_photo,
+    read_photo,
+    write_photo,
+)
+from tecu.lowlight.files.errors import shown
+from tecu.lowlight.files.write import fitting_format
+from tecu.lowlight.plan import STREAM, Task
+
+THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+Frames = Callable[[int, int | None], None]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How photos are enhanced and written; the same for the whole run."""
+
+    method: str = "tecu"
+    strength: float = 1.0
+    denoise: bool = True
+    model: str | None = None
+    overwrite: bool = False
+    skip_existing: bool = False
+    strip_metadata: bool = False
+    decompose: bool = False
+    max_pixels: int = MAX_PIXELS
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one file."""
+
+    source: str
+    target: str
+    status: Literal["done", "skipped", "failed"]
+    seconds: float = 0.0
+    notes: tuple[str, ...] = ()
+    reason: str | None = None
+    fault: Literal["input", "part", "output"] | None = None
+    extra: dict[str, Any] = field(default_factory=dict)
+
+
+Make = Callable[[Settings], Any]
+
+
+def make_enhancer(settings: Settings) -> Any:
+    """The enhancer that ``settings`` ask for."""
+    from tecu.lowlight import Enhancer
+
+    return Enhancer(settings.method, strength=settings.strength, denoise=settings.denoise, model=settings.model)
+
+
+@lru_cache(maxsize=1)
+def _kept(make: Make, settings: Settings) -> Any:
+    return make(settings)
+
+
+def process(task: Task, settings: Settings, make: Make = make_enhancer, frames: Frames | None = None) -> Outcome:
+    """Enhance one file; every failure becomes an outcome.
+
+    >>> process(Task("missing.jpg", "out.jpg"), Settings(), make=lambda settings: None).reason
+    'missing.jpg could not be opened: there is no such file'
+    """
+    started = time.perf_counter()
+
+    def outcome(status: Literal["done", "skipped", "failed"], **more: Any) -> Outcome:
+        return Outcome(task.source, task.target, status, round(time.perf_counter() - started, 3), **more)
+
+    try:
+        if task.target != STREAM and os.path.lexists(task.target):
+            if settings.skip_existing:
+                return outcome("skipped")
+            _refuse_existing(task, settings)
+        if task.is_video:
+            from tecu.lowlight.video import enhance_video
+
+            _make_folder(task.target)
+            notes = enhance_video(
+                task.source, task.target, _kept(make, settings), settings.overwrite, frames, settings.max_pixels
+            )
+            return outcome("done", notes=notes)
+        notes, extra = _enhance_photo(task, settings, make)
+        return outcome("done", notes=notes, extra=extra)
+    except MissingPart as error:
+        return outcome("failed", reason=str(error), fault="part")
+    except UnwritableFile as error:
+        return outcome("failed", reason=str(error), fault="output")
+    except PhotoError as error:
+        return outcome("failed", reason=str(error), fault="input")
+    except ImportError as error:
+        return outcome("failed", reason=f"{shown(task.source)}: {error}", fault="part")
+    except BrokenPipeError:
+        raise  # standard output has gone: there is nobody left to report to
+    except Exception as error:  # one odd photo must not cost the rest of the batch
+        detail = (str(error).splitlines() or [""])[0]
+        reason = f"{shown(task.source)} could not be enhanced: {type(error).__name__}: {detail}"
+        return outcome("failed", reason=reason, fault="input")
+
+
+def _refuse_existing(task: Task, settings: Settings) -> None:
+    same = os.path.exists(task.source) and os.path.exists(task.target) and os.path.samefile(task.source, task.target)
+    if same:
+        raise UnwritableFile(f"{shown(task.target)} is the original, which is never written over")
+    if not settings.overwrite:
+        raise TargetExists(f"{shown(task.target)} exists already; overwriting it was not asked for")
+
+
+def _enhance_photo(task: Task, settings: Settings, make: Make) -> tuple[tuple[str, ...], dict[str, Any]]:
+    source = sys.stdin.buffer if task.source == STREAM else task.source
+    photo = read_photo(source, max_pixels=settings.max_pixels)
+    enhancer = _kept(make, settings)
+    result = photo.with_pixels(enhancer(photo.pixels))
+    if task.target == STREAM:
+        data, notes = encode_photo(
+            result, fitting_format(photo), strip_metadata=settings.strip_metadata, name="standard output"
+        )
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+        return photo.notes + notes, {}
+    _make_folder(task.target)
+    extra = _write_parts(enhancer.decompose(photo.pixels), task.target, settings) if settings.decompose else {}
+    notes = write_photo(result, task.target, overwrite=settings.overwrite, strip_metadata=settings.strip_metadata)
+    return photo.notes + notes, extra
+
+
+def _make_folder(target: str) -> None:
+    folder = Path(target).parent
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UnwritableFile(f"the folder {shown(folder)} could not be made: {error.strerror}") from error
+
+
+def _write_parts(parts: Any, target: str, settings: Settings) -> dict[str, Any]:
+    """Illumination and reflectance beside the result, 16 bits each, and what the certificate says."""
+    extra: dict[str, Any] = {}
+    for name in ("illumination", "reflectance"):
+        values = np.asarray(getattr(parts, name), dtype=np.float64)
+        values = values[..., 0] if values.ndim == 3 and values.shape[2] == 1 else values
+        path = f"{os.path.splitext(target)[0]}-{name}.png"
+        write_photo(Photo(np.rint(65535 * np.clip(values, 0, 1)).astype(np.uint16)), path, overwrite=settings.overwrite)
+        extra[name] = path
+    certificate = getattr(parts, "certificate", None)
+    if certificate is not None:
+        extra["certificate"] = {"holds": bool(certificate.holds), "verdict": str(certificate.verdict.value)}
+    return extra
+
+
+# ---- many files ----
+
+
+def run(
+    tasks: Sequence[Task],
+    settings: Settings,
+    *,
+    jobs: int = 1,
+    make: Make = make_enhancer,
+    frames: Frames | None = None,
+) -> Iterator[Outcome]:
+    """Outcomes as they come; with ``jobs`` above 1 from as many processes, in the order in which they end."""
+    if jobs == 1 or len(tasks) < 2:
+        for task in tasks:
+            yield process(task, settings, make, frames)
+        return
+    # A process that dies (out of memory, a crash in a decoder) takes the files in flight with it: they are tried
+    # again one at a time, so that the one to blame is known and the others are done.
+    suspects: list[Task] = []
+    yield from _pooled(deque(tasks), settings, make, min(jobs, len(tasks)), suspects)
+    for task in suspects:
+        again: list[Task] = []
+        yield from _pooled(deque([task]), settings, make, 1, again)
+        if again:
+            reason = f"{shown(task.source)} could not be enhanced: the process died on it (out of memory?)"
+            yield Outcome(task.source, task.target, "failed", reason=reason, fault="input")
+
+
+def _pooled(queue: deque[Task], settings: Settings, make: Make, jobs: int, suspects: list[Task]) -> Iterator[Outcome]:
+    import multiprocessing
+
+    context = multiprocessing.get_context("spawn")  # a fork of a process with threads may hang
+    while queue:
+        flying: dict[Future[Outcome], Task] = {}
+        with _shared_threads(jobs), ProcessPoolExecutor(jobs, context, initializer=_begin_worker) as pool:
+            try:
+                while queue or flying:
+                    while queue and len(flying) < 2 * jobs:  # a short queue: nothing piles up
+                        flying[pool.submit(process, queue[0], settings, make)] = queue[0]
+                        queue.popleft()
+                    for future in wait(flying, return_when=FIRST_COMPLETED).done:
+                        outcome = future.result()
+                        del flying[future]
+                        yield outcome
+            except BrokenProcessPool:
+                suspects += flying.values()
+            except BaseException:
+                pool.shutdown(wait=True, cancel_futures=True)  # Ctrl-C: what is being written is finished
+                raise
+
+
+@contextlib.contextmanager
+def _shared_threads(jobs: int) -> Iterator[None]:
+    """Workers started inside take an equal share of the processors each."""
+    kept = {name: os.environ.get(name) for name in THREADS}
+    share = str(max(1, (os.cpu_count() or 1) // jobs))
+    os.environ.update({name: share for name in THREADS if kept[name] is None})
+    try:
+        yield
+    finally:
+        for name, value in kept.items():
+            if value is None:
+                os.environ.pop(name, None)
+
+
+def _begin_worker() -> None:
+    """Leave Ctrl-C to the parent, and do not outlive it."""
+    import multiprocessing
+    from multiprocessing import connection
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = multiprocessing.parent_process()
+    if parent is None:
+        return
+
+    def watch() -> None:
+        connection.wait([parent.sentinel])
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()

@@ -1,0 +1,160 @@
+"""Which files are to be enhanced, and where each result goes."""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tecu.lowlight.files import READABLE, WRITABLE
+from tecu.lowlight.files.errors import shown
+from tecu.lowlight.files.foreign import HEIF_SUFFIXES, RAW_SUFFIXES
+
+STREAM = "-"
+VIDEO = frozenset({".mp4", ".mov", ".m4v", ".mkv", ".webm", ".avi", ".mts", ".m2ts", ".3gp"})
+_WILD = frozenset("*?[")
+
+
+@dataclass(frozen=True)
+class Task:
+    """One file to read and one to write; ``"-"`` stands for the standard streams."""
+
+    source: str
+    target: str
+
+    @property
+    def is_video(self) -> bool:
+        """Whether the source's name is that of a video."""
+        return Path(self.source).suffix.lower() in VIDEO
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """An input that cannot be a task, and why."""
+
+    source: str
+    reason: str
+    unwritable: bool = False
+
+
+def plan(inputs: Sequence[str], out: str | None, *, recursive: bool = False) -> tuple[list[Task], list[Refusal]]:
+    """Files, folders (their tree is mirrored) and patterns to tasks; no target is an original or occurs twice.
+
+    ``out`` is a file if there is a single input file and the name has the suffix of a photo or a video; otherwise a
+    folder. Without it ``a.jpg`` becomes ``a-enhanced.jpg`` beside it.
+
+    >>> plan(["-"], None)
+    ([Task(source='-', target='-')], [])
+    """
+    if not inputs:
+        raise ValueError("give at least one file or folder")
+    if STREAM in inputs or out == STREAM:
+        return [_stream(inputs, out)], []
+    found, refusals = _found(inputs, recursive, out)
+    as_file = _is_file(inputs, out)
+    tasks = [Task(source, _target(source, below, out, as_file)) for source, below in found]
+    return _checked(tasks, refusals)
+
+
+def _stream(inputs: Sequence[str], out: str | None) -> Task:
+    if len(inputs) > 1:
+        raise ValueError("'-' reads or writes one picture: give a single input with it")
+    source = inputs[0]
+    target = STREAM if out is None else out
+    if source == STREAM and target != STREAM and (os.path.isdir(target) or target.endswith(os.sep)):
+        raise ValueError("a picture from standard input has no name: give -o a file, not a folder")
+    return Task(source, target)
+
+
+def _found(inputs: Sequence[str], recursive: bool, out: str | None) -> tuple[list[tuple[str, str]], list[Refusal]]:
+    """Pairs of a file and its path below the folder it was found in (its bare name if it was named outright)."""
+    found: dict[str, str] = {}  # a file named twice is done once
+    refusals = []
+    for given in inputs:
+        paths = [given]
+        if not os.path.lexists(given) and _WILD & set(given):
+            paths = sorted(glob.glob(given, recursive=True))
+            if not paths:
+                refusals.append(Refusal(given, f"nothing matches {shown(given)}"))
+        for path in paths:
+            if not os.path.isdir(path):
+                found.setdefault(path, os.path.basename(path))
+                continue
+            inside = list(_walk(path, recursive, out))
+            found |= {file: os.path.relpath(file, path) for file in inside if file not in found}
+            if not inside:
+                hint = "" if recursive else "; -r looks into its folders too"
+                refusals.append(Refusal(path, f"{shown(path)} holds no photos{hint}"))
+    return list(found.items()), refusals
+
+
+def _walk(folder: str, recursive: bool, out: str | None) -> Iterator[str]:
+    """Photos in ``folder`` by their suffix, in order; links to folders are not followed, nor is ``out`` entered."""
+    results = None if out is None else os.path.realpath(out)
+    for root, folders, files in os.walk(folder):
+        folders[:] = sorted(f for f in folders if recursive and os.path.realpath(os.path.join(root, f)) != results)
+        for name in sorted(files):
+            if os.path.splitext(name)[1].lower() in READABLE:
+                yield os.path.join(root, name)
+
+
+def _is_file(inputs: Sequence[str], out: str | None) -> bool:
+    """Whether ``out`` names a file; a name that is neither file nor folder for us is an error."""
+    if out is None or os.path.isdir(out) or out.endswith(("/", os.sep)):
+        return False
+    if len(inputs) > 1 or os.path.isdir(inputs[0]) or (not os.path.lexists(inputs[0]) and _WILD & set(inputs[0])):
+        return False
+    suffix = Path(out).suffix.lower()
+    if suffix in WRITABLE or suffix in VIDEO:
+        return True
+    if suffix:
+        kinds = " ".join(sorted(WRITABLE))
+        raise ValueError(
+            f"{shown(out)}: a file ending in {suffix} cannot be written; take one of {kinds}, or end a "
+            f"folder's name with '/'"
+        )
+    return False
+
+
+def _target(source: str, below: str, out: str | None, as_file: bool) -> str:
+    if as_file and out is not None:
+        return out
+    suffix = os.path.splitext(below)[1].lower()
+    if suffix in HEIF_SUFFIXES:
+        below = os.path.splitext(below)[0] + ".jpg"
+    elif suffix in RAW_SUFFIXES:
+        below = os.path.splitext(below)[0] + ".tif"
+    if out is not None:
+        return os.path.join(out, below)
+    stem, suffix = os.path.splitext(os.path.basename(below))
+    return os.path.join(os.path.dirname(source), f"{stem}-enhanced{suffix}")
+
+
+def _checked(tasks: list[Task], refusals: list[Refusal]) -> tuple[list[Task], list[Refusal]]:
+    """Without the tasks that would write over an original or over each other."""
+    originals = {identity for task in tasks if (identity := _identity(task.source)) is not None}
+    taken: dict[str, str] = {}
+    kept = []
+    for task in tasks:
+        place = os.path.normcase(os.path.abspath(task.target))
+        if (identity := _identity(task.target)) is not None and identity in originals:
+            reason = f"{shown(task.target)} is an original, which is never written over; choose another -o"
+            refusals.append(Refusal(task.source, reason, unwritable=True))
+        elif place in taken:
+            reason = f"{shown(task.source)} and {shown(taken[place])} would both become {shown(task.target)}"
+            refusals.append(Refusal(task.source, reason, unwritable=True))
+        else:
+            taken[place] = task.source
+            kept.append(task)
+    return kept, refusals
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    """What the file is, whatever its name: links and other spellings give the same."""
+    try:
+        status = os.stat(path)
+    except (OSError, ValueError):
+        return None
+    return status.st_dev, status.st_ino

@@ -1,0 +1,171 @@
+"""Many files: each one is done or named with its reason, whatever happens to the others."""
+
+import dataclasses
+import io
+import os
+import types
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+from skimage import data
+from stand_ins import deadly, failing, negative, thread_counts
+
+from tecu.lowlight.batch import THREADS, Settings, process, run
+from tecu.lowlight.files import read_photo
+from tecu.lowlight.plan import Task
+
+PHOTO = data.astronaut()[60:124, 150:230]
+
+
+def photos(folder, count, rows=None):
+    folder.mkdir(exist_ok=True)
+    tasks = []
+    for k in range(count):
+        picture = PHOTO if rows is None else PHOTO[: rows[k]]
+        Image.fromarray(picture).save(folder / f"{k}.png")
+        tasks.append(Task(str(folder / f"{k}.png"), str(folder / "out" / f"{k}.png")))
+    return tasks
+
+
+def by_source(outcomes):
+    return {os.path.basename(outcome.source): outcome for outcome in outcomes}
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_all_are_done_and_the_bad_ones_named(tmp_path, jobs):
+    tasks = photos(tmp_path / "in", 6)
+    originals = [Path(task.source).read_bytes() for task in tasks]
+    bad = tmp_path / "in" / "bad.png"
+    bad.write_bytes(b"\x89PNG\r\n\x1a\n broken")
+    tasks.insert(2, Task(str(bad), str(tmp_path / "bad.png")))
+    outcomes = by_source(run(tasks, Settings(), jobs=jobs, make=negative))
+    assert sorted(outcomes) == ["0.png", "1.png", "2.png", "3.png", "4.png", "5.png", "bad.png"]
+    assert outcomes["bad.png"].status == "failed"
+    assert outcomes["bad.png"].fault == "input"
+    assert not (tmp_path / "bad.png").exists()
+    for k in range(6):
+        assert outcomes[f"{k}.png"].status == "done"
+        assert np.array_equal(read_photo(outcomes[f"{k}.png"].target).pixels, 255 - PHOTO)
+    assert [Path(task.source).read_bytes() for task in tasks if task.source != str(bad)] == originals
+
+
+def test_a_worker_that_dies_costs_only_its_photo(tmp_path):
+    tasks = photos(tmp_path / "in", 5, rows=[20, 13, 21, 22, 23])
+    outcomes = by_source(run(tasks, Settings(), jobs=2, make=deadly))
+    assert len(outcomes) == 5
+    assert outcomes["1.png"].status == "failed"
+    assert "the process died on it" in outcomes["1.png"].reason
+    assert all(outcomes[f"{k}.png"].status == "done" for k in (0, 2, 3, 4))
+
+
+def test_workers_share_the_processors(tmp_path, monkeypatch):
+    for name in THREADS:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(os, "cpu_count", lambda: 6)
+    tasks = photos(tmp_path / "in", 3)
+    for outcome in run(tasks, Settings(), jobs=3, make=thread_counts):
+        assert read_photo(outcome.target).pixels.max() == 2
+    assert THREADS[0] not in os.environ
+
+
+def test_memory_and_file_handles_stay_flat(tmp_path):
+    import psutil
+
+    tasks = photos(tmp_path / "in", 1)
+    settings, here = Settings(overwrite=True), psutil.Process()
+
+    def repeat(times):
+        for _ in range(times):
+            assert process(tasks[0], settings, negative).status == "done"
+        return here.memory_info().rss, here.num_fds(), here.num_threads()
+
+    memory, handles, threads = repeat(50)
+    later, *counts = repeat(200)
+    assert counts == [handles, threads]
+    assert later - memory < 2e6  # a photo's pixels alone are 15 kB, 200 of them 3 MB
+
+
+def test_an_enhancer_that_fails_is_one_photos_reason(tmp_path):
+    outcome = process(photos(tmp_path / "in", 1)[0], Settings(), failing)
+    assert outcome.reason.endswith("0.png could not be enhanced: FloatingPointError: too dark")
+    assert outcome.fault == "input"
+
+
+def test_existing_results(tmp_path):
+    task = photos(tmp_path / "in", 1)[0]
+    assert process(task, Settings(), negative).status == "done"
+    again = process(task, Settings(), negative)
+    assert (again.status, again.fault) == ("failed", "output")
+    assert "exists already" in again.reason
+    assert process(task, Settings(skip_existing=True), negative).status == "skipped"
+    assert process(task, Settings(overwrite=True), negative).status == "done"
+
+
+def test_the_original_is_never_written_over(tmp_path):
+    task = photos(tmp_path / "in", 1)[0]
+    before = Path(task.source).read_bytes()
+    outcome = process(Task(task.source, task.source), Settings(overwrite=True), negative)
+    assert "never written over" in outcome.reason
+    (tmp_path / "link.png").symlink_to(task.source)
+    outcome = process(Task(task.source, str(tmp_path / "link.png")), Settings(overwrite=True), negative)
+    assert "never written over" in outcome.reason
+    assert Path(task.source).read_bytes() == before
+
+
+def test_transparency_and_depth_pass_by_the_enhancer(tmp_path):
+    from tecu.lowlight.files import Photo, write_photo
+
+    rng = np.random.default_rng(0)
+    pixels, alpha = rng.integers(0, 65535, (9, 8, 3), np.uint16), rng.integers(0, 65535, (9, 8), np.uint16)
+    write_photo(Photo(pixels, alpha), tmp_path / "a.png")
+    process(Task(str(tmp_path / "a.png"), str(tmp_path / "b.png")), Settings(), negative)
+    result = read_photo(tmp_path / "b.png")
+    assert np.array_equal(result.pixels, 65535 - pixels)
+    assert np.array_equal(result.alpha, alpha)
+
+
+def test_parts_are_written_beside(tmp_path):
+    task = photos(tmp_path / "in", 1)[0]
+    outcome = process(task, Settings(decompose=True), negative)
+    light = read_photo(outcome.extra["illumination"])
+    assert light.bits == 16
+    assert np.array_equal(light.pixels, PHOTO.max(axis=-1).astype(np.uint16) * 257)
+    assert read_photo(outcome.extra["reflectance"]).pixels.min() == 65535
+    assert outcome.extra["certificate"] == {"holds": True, "verdict": "held"}
+
+
+def test_a_folder_that_cannot_be_made(tmp_path):
+    task = photos(tmp_path / "in", 1)[0]
+    (tmp_path / "file").write_bytes(b"")
+    outcome = process(Task(task.source, str(tmp_path / "file" / "x" / "a.png")), Settings(), negative)
+    assert outcome.fault == "output"
+    assert "could not be made" in outcome.reason
+
+
+def test_a_missing_package_is_told_apart(tmp_path):
+    def make(settings):
+        raise ImportError("install tecu[train] to use a network of your own")
+
+    outcome = process(photos(tmp_path / "in", 1)[0], Settings(), make)
+    assert outcome.fault == "part"
+
+
+def test_streams(tmp_path, monkeypatch, capfdbinary):
+    file = io.BytesIO()
+    Image.fromarray(PHOTO).save(file, "PNG")
+    monkeypatch.setattr("sys.stdin", types.SimpleNamespace(buffer=io.BytesIO(file.getvalue())))
+    assert process(Task("-", "-"), Settings(), negative).status == "done"
+    assert np.array_equal(read_photo(capfdbinary.readouterr().out).pixels, 255 - PHOTO)
+
+
+def test_metadata_is_dropped_when_asked(tmp_path):
+    exif = Image.Exif()
+    exif[0x010F] = "Acme"
+    Image.fromarray(PHOTO).save(tmp_path / "a.jpg", exif=exif.tobytes())
+    for strip in (False, True):
+        task = Task(str(tmp_path / "a.jpg"), str(tmp_path / f"{strip}.jpg"))
+        assert process(task, dataclasses.replace(Settings(), strip_metadata=strip), negative).status == "done"
+        with Image.open(task.target) as image:
+            assert (0x010F in image.getexif()) == (not strip)

@@ -1,0 +1,150 @@
+"""Which files are taken and where results go: no original and no result is ever written over."""
+
+import os
+
+import pytest
+
+from tecu.lowlight.plan import Task, plan
+
+
+def touch(*paths):
+    for path in paths:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"x")
+
+
+def pairs(tasks, folder):
+    return {
+        os.path.relpath(task.source, folder): os.path.relpath(task.target, folder).replace(os.sep, "/")
+        for task in tasks
+    }
+
+
+def test_a_file_to_a_file(tmp_path):
+    touch(tmp_path / "a.jpg")
+    tasks, refusals = plan([str(tmp_path / "a.jpg")], str(tmp_path / "b.png"))
+    assert pairs(tasks, tmp_path) == {"a.jpg": "b.png"}
+    assert refusals == []
+
+
+@pytest.mark.parametrize("out", ["out", "out/", "there"])
+def test_a_file_to_a_folder(tmp_path, out):
+    touch(tmp_path / "a.jpg")
+    (tmp_path / "there").mkdir()
+    tasks, _ = plan([str(tmp_path / "a.jpg")], f"{tmp_path}/{out}")
+    assert pairs(tasks, tmp_path) == {"a.jpg": f"{out.rstrip('/')}/a.jpg"}
+
+
+def test_without_a_target_the_result_stands_beside(tmp_path):
+    touch(tmp_path / "a.jpg", tmp_path / "b.heic", tmp_path / "c.NEF")
+    tasks, _ = plan([str(tmp_path / name) for name in ("a.jpg", "b.heic", "c.NEF")], None)
+    assert pairs(tasks, tmp_path) == {
+        "a.jpg": "a-enhanced.jpg",
+        "b.heic": "b-enhanced.jpg",
+        "c.NEF": "c-enhanced.tif",
+    }
+
+
+def test_a_tree_is_mirrored(tmp_path):
+    photos = tmp_path / "photos"
+    touch(photos / "a.jpg", photos / "notes.txt", photos / "x" / "b.PNG", photos / "x" / "y" / "c.heic")
+    (photos / "folder.jpg").mkdir()
+    touch(photos / "folder.jpg" / "d.webp")
+    flat, _ = plan([str(photos)], str(tmp_path / "out"))
+    assert pairs(flat, tmp_path) == {"photos/a.jpg": "out/a.jpg"}
+    deep, _ = plan([str(photos)], str(tmp_path / "out"), recursive=True)
+    assert pairs(deep, tmp_path) == {
+        "photos/a.jpg": "out/a.jpg",
+        "photos/x/b.PNG": "out/x/b.PNG",
+        "photos/x/y/c.heic": "out/x/y/c.jpg",
+        "photos/folder.jpg/d.webp": "out/folder.jpg/d.webp",
+    }
+
+
+def test_results_inside_the_tree_are_not_taken_again(tmp_path):
+    touch(tmp_path / "a.jpg", tmp_path / "out" / "a.jpg")
+    tasks, _ = plan([str(tmp_path)], str(tmp_path / "out"), recursive=True)
+    assert pairs(tasks, tmp_path) == {"a.jpg": "out/a.jpg"}
+
+
+def test_links_to_folders_are_not_followed(tmp_path):
+    touch(tmp_path / "in" / "a.jpg")
+    (tmp_path / "in" / "loop").symlink_to(tmp_path / "in")
+    tasks, _ = plan([str(tmp_path / "in")], str(tmp_path / "out"), recursive=True)
+    assert len(tasks) == 1
+
+
+def test_patterns(tmp_path):
+    touch(tmp_path / "a.jpg", tmp_path / "b.jpg", tmp_path / "c.png", tmp_path / "d" / "e.jpg")
+    tasks, _ = plan([f"{tmp_path}/*.jpg"], f"{tmp_path}/out")
+    assert set(pairs(tasks, tmp_path)) == {"a.jpg", "b.jpg"}
+    tasks, _ = plan([f"{tmp_path}/**/*.jpg"], f"{tmp_path}/out")
+    assert set(pairs(tasks, tmp_path)) == {"a.jpg", "b.jpg", "d/e.jpg"}
+    _, refusals = plan([f"{tmp_path}/*.tif"], f"{tmp_path}/out")
+    assert [refusal.reason for refusal in refusals] == [f"nothing matches {tmp_path}/*.tif"]
+
+
+def test_a_name_with_brackets_is_a_name_first(tmp_path):
+    touch(tmp_path / "a[1].jpg", tmp_path / "a1.jpg")
+    tasks, _ = plan([f"{tmp_path}/a[1].jpg"], f"{tmp_path}/b.jpg")
+    assert pairs(tasks, tmp_path) == {"a[1].jpg": "b.jpg"}
+
+
+def test_an_original_is_never_a_target(tmp_path):
+    touch(tmp_path / "a.jpg", tmp_path / "sub" / "a.jpg")
+    (tmp_path / "link.jpg").symlink_to("a.jpg")
+    os.link(tmp_path / "a.jpg", tmp_path / "hard.jpg")
+    for target in ("a.jpg", "./a.jpg", "sub/../a.jpg", "link.jpg", "hard.jpg"):
+        tasks, refusals = plan([f"{tmp_path}/a.jpg"], f"{tmp_path}/{target}")
+        assert tasks == []
+        assert "never written over" in refusals[0].reason
+        assert refusals[0].unwritable
+    # not its own original, but another one of the run
+    tasks, refusals = plan([f"{tmp_path}/a.jpg", f"{tmp_path}/sub/a.jpg"], str(tmp_path))
+    assert tasks == []
+    assert len(refusals) == 2
+
+
+def test_two_results_never_share_a_name(tmp_path):
+    touch(tmp_path / "x" / "a.jpg", tmp_path / "y" / "a.jpg", tmp_path / "x" / "a.heic")
+    tasks, refusals = plan([f"{tmp_path}/x/a.jpg", f"{tmp_path}/y/a.jpg", f"{tmp_path}/x/a.heic"], f"{tmp_path}/out")
+    assert pairs(tasks, tmp_path) == {"x/a.jpg": "out/a.jpg"}
+    assert all("would both become" in refusal.reason for refusal in refusals)
+    assert len(refusals) == 2
+
+
+def test_a_file_named_twice_is_done_once(tmp_path):
+    touch(tmp_path / "a.jpg")
+    tasks, refusals = plan([f"{tmp_path}/a.jpg", f"{tmp_path}/a.jpg", str(tmp_path)], f"{tmp_path}/out")
+    assert len(tasks) == 1
+    assert refusals == []
+
+
+def test_an_empty_folder_is_named(tmp_path):
+    _, refusals = plan([str(tmp_path)], f"{tmp_path}/out")
+    assert "holds no photos; -r looks into its folders too" in refusals[0].reason
+
+
+def test_streams():
+    assert plan(["-"], None)[0] == [Task("-", "-")]
+    assert plan(["-"], "a.png")[0] == [Task("-", "a.png")]
+    assert plan(["a.png"], "-")[0] == [Task("a.png", "-")]
+    with pytest.raises(ValueError, match="single input"):
+        plan(["-", "a.png"], "-")
+
+
+@pytest.mark.parametrize("out", ["a.gif", "a.xyz"])
+def test_a_target_that_is_not_written_is_named(tmp_path, out):
+    touch(tmp_path / "a.jpg")
+    with pytest.raises(ValueError, match="cannot be written"):
+        plan([f"{tmp_path}/a.jpg"], f"{tmp_path}/{out}")
+
+
+def test_no_input():
+    with pytest.raises(ValueError, match="at least one"):
+        plan([], "out")
+
+
+def test_stdin_needs_a_file_name(tmp_path):
+    with pytest.raises(ValueError, match="has no name"):
+        plan(["-"], str(tmp_path))
