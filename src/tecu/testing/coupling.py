@@ -49,6 +49,7 @@ def check_coupling(coupling: Coupling, z: Blocks, *, terms: Iterable[Term] | Non
     for block in names:
         assert block in z, f"the coupling has a block {block!r}, but z has only {list(z)}"
         _check_form(coupling, block, z)
+        _check_unchanged(z, kept)
         exact = {name: _double(x) for name, x in z.items()}
         _check_gradient(coupling, block, exact, rng)
         _check_restricted(coupling, block, z, rng)
@@ -56,6 +57,10 @@ def check_coupling(coupling: Coupling, z: Blocks, *, terms: Iterable[Term] | Non
         _check_lipschitz(coupling, block, exact, rng)
         for term in _default_terms() if terms is None else terms:
             _check_minimize(coupling, block, exact, term, rng)
+    _check_unchanged(z, kept)
+
+
+def _check_unchanged(z: Blocks, kept: Blocks) -> None:
     for name, before in kept.items():
         assert _same(z[name], before), f"block {name!r} was changed by the coupling; it must leave its arguments alone"
 

@@ -1,0 +1,104 @@
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import torch
+from coupling_kinds import KINDS, close, tolerance
+
+from tecu import arrays, couplings
+from tecu.testing import check_coupling
+
+Y = np.random.default_rng(0).standard_normal((5, 7))
+
+
+def blocks():
+    rng = np.random.default_rng(1)
+    return {"W": rng.standard_normal((7, 3)), "D": rng.standard_normal((5, 3))}
+
+
+def torch_factors(W, D):
+    return 0.5 * ((torch.as_tensor(Y, dtype=D.dtype) - D @ W.T) ** 2).sum()
+
+
+def jax_factors(W, D):
+    return 0.5 * ((jnp.asarray(Y, dtype=D.dtype) - D @ W.T) ** 2).sum()
+
+
+CASES = [
+    ("torch64", torch_factors, None), ("torch32", torch_factors, None), ("jax32", jax_factors, None),
+    ("numpy64", torch_factors, "torch"), ("numpy32", torch_factors, "torch"),
+    ("numpy64", jax_factors, "jax"), ("numpy32", jax_factors, "jax"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "fn", "backend"), CASES, ids=lambda case: getattr(case, "__name__", str(case)))
+def test_gradients_equal_the_hand_written_ones(kind, fn, backend):
+    z, wanted = blocks(), couplings.MatrixFactorization(Y)
+    there = {name: KINDS[kind](x) for name, x in z.items()}
+    H = couplings.Autodiff(fn, backend=backend)
+    assert H.blocks == ("W", "D")
+    rtol = tolerance(kind)
+    assert H.value(there) == pytest.approx(wanted.value(z), rel=rtol)
+    for block in z:
+        value, gradient = H.restrict(block, there).value_and_grad(there[block])
+        assert value == pytest.approx(wanted.value(z), rel=rtol)
+        assert type(gradient) is type(there[block])
+        assert gradient.dtype == there[block].dtype
+        assert close(arrays.host(gradient), wanted.grad(block, z), rtol)
+
+
+@pytest.mark.parametrize(
+    ("kind", "backend"),
+    [("torch64", None), ("torch32", None), ("numpy64", "torch"), ("numpy32", "torch"), ("numpy64", "jax")],
+)
+def test_all_laws_hold_for_a_function_that_is_not_quadratic(kind, backend):
+    xp = jnp if backend == "jax" else torch
+
+    def fn(x, y):
+        return (xp.sin(x) * y**2).sum() + xp.exp(-(y**2)).sum()
+
+    rng = np.random.default_rng(2)
+    z = {name: KINDS[kind](rng.standard_normal((3, 4))) for name in ("x", "y")}
+    check_coupling(couplings.Autodiff(fn, backend=backend), z)
+
+
+def test_tensors_are_left_as_they_were():
+    z = {name: torch.tensor(x) for name, x in blocks().items()}
+    H = couplings.Autodiff(torch_factors)
+    with torch.no_grad():
+        gradient = H.grad("W", z)
+    assert not gradient.requires_grad
+    assert all(not x.requires_grad and x.grad is None for x in z.values())
+
+
+def test_network_with_its_own_parameters_can_be_part_of_it():
+    net = torch.nn.Linear(4, 2).double()
+    H = couplings.Autodiff(lambda x: (net(x) ** 2).sum())
+    z = {"x": torch.ones(3, 4, dtype=torch.float64)}
+    check_coupling(H, z)
+    assert all(p.grad is None for p in net.parameters())
+
+
+def test_it_adds_up_with_other_couplings():
+    z = {name: torch.tensor(x) for name, x in blocks().items()}
+    penalty = couplings.Autodiff(lambda D: (D**4).sum())
+    check_coupling(couplings.MatrixFactorization(Y) + penalty, z)
+
+
+def test_bad_functions_are_refused_in_a_sentence():
+    x = torch.ones(3, dtype=torch.float64)
+    with pytest.raises(ValueError, match=r"fn must give a scalar tensor or array, got an array of shape \(3,\)"):
+        couplings.Autodiff(lambda x: x**2).grad("x", {"x": x})
+    with pytest.raises(ValueError, match="got a float"):
+        couplings.Autodiff(lambda x: float(x.sum())).value({"x": x})
+    with pytest.raises(ValueError, match="finds no way from block 'x'"):
+        couplings.Autodiff(lambda x: (x.detach() ** 2).sum()).grad("x", {"x": x})
+    with pytest.raises(ValueError, match=r"got an array of shape \(3,\)"):
+        couplings.Autodiff(lambda x: x**2).grad("x", {"x": jnp.ones(3)})
+    with pytest.raises(TypeError, match="say backend='torch' or backend='jax'"):
+        couplings.Autodiff(lambda x: x.sum()).value({"x": np.ones(3)})
+    with pytest.raises(ValueError, match="backend must be 'torch', 'jax' or None"):
+        couplings.Autodiff(lambda x: x.sum(), backend="numpy")
+    with pytest.raises(ValueError, match="block 'y' of Autodiff is missing"):
+        couplings.Autodiff(lambda x, y: x.sum()).value({"x": x})
+    with pytest.raises(ValueError, match="give them by blocks"):
+        couplings.Autodiff(lambda **z: 0.0)
