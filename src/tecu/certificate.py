@@ -99,7 +99,7 @@ def violations(start_value: float, visits: Sequence[Visit]) -> list[Visit]:
     """The visits that the theorem does not cover: those with a fault, and those where ``Phi`` fell too little."""
     found = []
     phi = lyapunov(start_value, visits)
-    for before, after, visit in zip(phi, phi[1:], visits, strict=False):
+    for before, after, visit in zip(phi[:-1], phi[1:], visits, strict=True):
         if visit.fault is not None:
             found.append(visit)
             continue

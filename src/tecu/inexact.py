@@ -178,31 +178,27 @@ def prox_fault(sub: SubProblem, found: Estimate) -> str | None:
 
     Tried are the two points at hand, ``u`` and ``previous``; a right prox is beaten by nothing.
     """
-    gradient = found.source_gradient
-    if gradient is None:
+    if found.source_gradient is None:
         return None
-    center = found.source - gradient / found.tau
-    own = found.term + 0.5 * found.tau * arrays.distance(found.point, center) ** 2
     rivals = [("previous", sub.previous, sub.term_at_previous())]
     if found.source is not sub.previous:
         rivals.append(("u", found.source, float(sub.term.value(found.source))))
     for name, rival, term in rivals:
-        if not math.isfinite(term):
-            continue
-        length = arrays.distance(rival, center)
-        value = term + 0.5 * found.tau * length**2
-        # A set contains its points up to rounding: a rival that leans outwards by as much gains tau length times that.
-        lean = 32.0 * arrays.unit_roundoff(rival) * math.sqrt(math.prod(rival.shape)) * max(1.0, arrays.norm(rival))
-        if own > value + _prox_slack(sub, own, value) + found.tau * length * lean:
-            return (
-                f"the prox of block {sub.block!r} is not a minimiser: the point {name} has a lower value "
-                f"({value:.6g} < {own:.6g})"
-            )
+        if math.isfinite(term) and not _prox_as_good(sub, found, found.point, found.term, rival, term):
+            return f"the prox of block {sub.block!r} is not a minimiser: the point {name} has a lower value"
     return None
 
 
-def _prox_slack(sub: SubProblem, *values: float) -> float:
-    return 8.0 * math.sqrt(math.prod(sub.previous.shape)) * arrays.unit_roundoff(sub.previous) * max(map(abs, values))
+def _prox_as_good(sub: SubProblem, at: Estimate, point: Array, term: float, rival: Array, rival_term: float) -> bool:
+    """Whether ``point`` is as good a prox point as ``rival``, for the prox that ``at`` took, up to rounding."""
+    assert at.source_gradient is not None
+    center = at.source - at.source_gradient / at.tau
+    distance, rival_distance = arrays.distance(point, center), arrays.distance(rival, center)
+    own, other = term + 0.5 * at.tau * distance**2, rival_term + 0.5 * at.tau * rival_distance**2
+    r = arrays.unit_roundoff(sub.previous)
+    blur = 8 * r * (arrays.norm(point) + arrays.norm(center))  # what rounding does to either distance
+    slack = at.tau * blur * (distance + rival_distance + blur) + 8 * r * (abs(term) + abs(rival_term))
+    return own <= other + slack
 
 
 @dataclass(frozen=True)
@@ -226,7 +222,9 @@ def audit_claim(sub: SubProblem, claim: Claim, point: Array) -> str | None:
     """Recompute a claim from ``u`` alone; ``None`` or a sentence that says what is false."""
     truth = estimate(sub, Candidate(claim.u), claim.tau)
     allowed = 1e-3 * truth.error_norm + 64 * truth.floor
-    if not claim.tau * arrays.distance(point, truth.point) <= allowed and not _same_prox_value(sub, point, truth):
+    if not claim.tau * arrays.distance(point, truth.point) <= allowed and not _prox_as_good(
+        sub, truth, point, float(sub.term.value(point)), truth.point, truth.term
+    ):
         return f"the strategy of block {sub.block!r} claimed a wrong prox point"
     if arrays.distance(point, truth.point) > 0.0:
         # Two prox points of equal value (a tie of a non-convex term): judge the one that was taken.
@@ -241,12 +239,3 @@ def audit_claim(sub: SubProblem, claim: Claim, point: Array) -> str | None:
         if not abs(said - true) <= room:
             return f"the strategy of block {sub.block!r} claimed a wrong {name}: {said:.6g} instead of {true:.6g}"
     return None
-
-
-def _same_prox_value(sub: SubProblem, point: Array, truth: Estimate) -> bool:
-    """Whether ``point`` is as good a prox point: a non-convex prox may have several (ties of l0)."""
-    assert truth.source_gradient is not None
-    center = truth.source - truth.source_gradient / truth.tau
-    mine = float(sub.term.value(point)) + 0.5 * truth.tau * arrays.distance(point, center) ** 2
-    best = truth.term + 0.5 * truth.tau * arrays.distance(truth.point, center) ** 2
-    return mine <= best + _prox_slack(sub, mine, best)
