@@ -1,4 +1,4 @@
-"""``1/2 ||Y - D W^T||^2`` as a function of one factor: by residual, by Gram matrix, with weights.
+"""``1/2 ||Y - D W^T||^2`` as a function of one factor: by residual or by Gram matrix.
 
 With ``X`` the block, ``F`` the other factor and ``T`` the data (transposed for the codes) all of it reads
 ``1/2 ||T - X F^T||^2``, with the gradient ``(X F^T - T) F`` and the second derivative ``V -> V F^T F``.
@@ -135,11 +135,11 @@ class FactorRestricted(QuadraticRestricted):
             return super().minimize(term, eta)
         descent = -arrays.host(self.grad(previous)) - weight * arrays.host(arrays.dense(previous))
         system = arrays.host(self.gram) + (eta + weight) * np.eye(self.factor.shape[1], dtype=descent.dtype)
-        step = _solve(system, descent.T, regular=eta + weight > 0.0).T
+        step = solve_symmetric(system, descent.T, regular=eta + weight > 0.0).T
         return arrays.as_kind(previous + arrays.from_numpy(step, previous), previous)
 
 
-def _solve(system: Array, right: Array, regular: bool) -> Array:
+def solve_symmetric(system: Array, right: Array, regular: bool) -> Array:
     """The solution of a symmetric system; the shortest one where there are several."""
     if regular:
         return np.linalg.solve(system, right)
@@ -162,7 +162,9 @@ class AnchoredFactor(FactorRestricted):
     def _anchor(self, u: Array) -> None:
         self._misfit = self.misfit(u)
         self._value = 0.5 * arrays.inner(self._misfit, self._misfit)
-        self._point, self._gradient = arrays.copy(u), None
+        # A strategy may change its own u later, nobody changes the block itself.
+        self._point = u if u is self.z[self.block] else arrays.copy(u)
+        self._gradient = None
 
     def _anchor_gradient(self) -> Array:
         if self._gradient is None:
@@ -175,7 +177,7 @@ class AnchoredFactor(FactorRestricted):
         if self._point is None:
             self._anchor(u)
             return True
-        return _equal(u, self._point)
+        return u is self._point or _equal(u, self._point)
 
     def value(self, u: Array) -> float:
         """``H(u, others)``."""
@@ -192,7 +194,7 @@ class AnchoredFactor(FactorRestricted):
             return self._anchor_gradient()
         first = self._anchor_gradient()
         if self.prefer_gram(u):
-            return first + arrays.dense((u - self._point) @ self.gram)
+            return _add_in_place(arrays.dense((u - self._point) @ self.gram), first)
         return self.back(self.misfit(u))
 
     def value_and_grad(self, u: Array) -> tuple[float, Array]:
@@ -205,11 +207,11 @@ class AnchoredFactor(FactorRestricted):
             return 0.5 * arrays.inner(misfit, misfit), self.back(misfit)
         move = u - self._point
         change = arrays.dense(move @ self.gram)
-        value = self._value + arrays.inner(move, first + 0.5 * change)
+        value = self._value + arrays.inner(move, first) + 0.5 * arrays.inner(move, change)
         if value < REFRESH * self._value:
             self._anchor(u)
             return self._value, self._anchor_gradient()
-        return value, first + change
+        return value, _add_in_place(change, first)
 
     def magnitude(self, value: float) -> float:
         """The values involved, and what the rounding of ``D W^T - Y`` adds to them."""
@@ -233,7 +235,11 @@ class GramFactor(FactorRestricted):
 
     def grad(self, u: Array) -> Array:
         """The gradient at ``u``."""
-        return arrays.dense(u @ self.gram) - self.cross
+        product = arrays.dense(u @ self.gram)
+        if isinstance(product, np.ndarray):
+            product -= self.cross
+            return product
+        return product - self.cross
 
     def value(self, u: Array) -> float:
         """``H(u, others)``."""
@@ -257,77 +263,17 @@ class GramFactor(FactorRestricted):
         return abs(value) + half
 
 
+def _add_in_place(own: Array, other: Array) -> Array:
+    """``own + other``, in the memory of ``own`` where that can be: a large new array costs as much as the sum."""
+    if isinstance(own, np.ndarray):
+        own += other
+        return own
+    return own + other
+
+
 def _equal(u: Array, point: Array) -> bool:
     if arrays.is_sparse(u):
         return u.nnz == point.nnz and all(
             np.array_equal(getattr(u, part), getattr(point, part)) for part in ("data", "indices", "indptr")
         )
     return bool(np.array_equal(arrays.host(u), arrays.host(point)))
-
-
-class WeightedFactor(FactorRestricted):
-    """``1/2 <M, (X F^T - T)^2>`` with weights ``M``: by residual, each row of ``X`` has its own second derivative."""
-
-    def __init__(self, coupling: MatrixFactorization, block: str, z: Blocks) -> None:
-        super().__init__(coupling, block, z)
-        assert coupling.weights is not None
-        self.weights: Array = coupling.weights.like(self.factor)
-
-    def value(self, u: Array) -> float:
-        """``H(u, others)``."""
-        misfit = self.misfit(u)
-        return 0.5 * arrays.inner(misfit, self.weights * misfit)
-
-    def grad(self, u: Array) -> Array:
-        """The gradient at ``u``."""
-        return self.back(self.weights * self.misfit(u))
-
-    def value_and_grad(self, u: Array) -> tuple[float, Array]:
-        """Value and gradient at ``u``, for the price of the gradient."""
-        misfit = self.misfit(u)
-        weighted = self.weights * misfit
-        return 0.5 * arrays.inner(misfit, weighted), self.back(weighted)
-
-    def hessian(self, v: Array) -> Array:
-        """``(M * (V F^T)) F``."""
-        return self.back(self.weights * self.fit(v))
-
-    def gram_matrix(self) -> None:
-        """``None``: each row has its own."""
-        return None
-
-    def row_grams(self) -> np.ndarray:
-        """``F^T diag(M_i) F`` for every row ``i`` of the block, ``rows x m x m``."""
-        F = arrays.host(arrays.dense(self.factor))
-        M = arrays.host(self.weights)
-        M = M.T if self.is_codes else M
-        return np.stack([(F * row[:, None]).T @ F for row in M])
-
-    def lipschitz(self, memory: Memory) -> float:
-        """The largest eigenvalue of ``F^T diag(M_i) F`` over the rows ``i``."""
-        if self.method != "power":
-            lipschitz.count_products(memory, 1)
-            return max(float(np.max(np.linalg.eigvalsh(self.row_grams()))), 0.0)
-        rows, m = self.z[self.block].shape
-        like = arrays.dense(self.factor)
-        start = arrays.from_numpy(np.tile(lipschitz.start_vector(m), (rows, 1)), like)
-        return lipschitz.power_iteration(self.hessian, start, memory, by_row=True)
-
-    def curvature(self) -> float | Array | None:
-        """The second derivative of a single column."""
-        if self.factor.shape[1] != 1:
-            return None
-        square = arrays.dense(self.factor) ** 2
-        return (self.weights.T if self.is_codes else self.weights) @ square
-
-    def minimize(self, term: Term, eta: float) -> Array | None:
-        """The exact minimiser for one column, ``Zero`` and ``SquaredL2``."""
-        weight = quadratic_weight(term)
-        if weight is None:
-            return QuadraticRestricted.minimize(self, term, eta)
-        previous = self.z[self.block]
-        descent = -arrays.host(self.grad(previous)) - weight * arrays.host(arrays.dense(previous))
-        shift = (eta + weight) * np.eye(self.factor.shape[1], dtype=descent.dtype)
-        regular = eta + weight > 0.0
-        step = np.stack([_solve(G + shift, d, regular) for G, d in zip(self.row_grams(), descent, strict=True)])
-        return arrays.as_kind(previous + arrays.from_numpy(step, previous), previous)

@@ -9,7 +9,8 @@ import numpy as np
 from tecu import arrays
 from tecu.arrays import Array
 from tecu.couplings.base import BlockCoupling, Data, checked_data, checked_names, get_block
-from tecu.couplings.factor_blocks import AnchoredFactor, GramFactor, WeightedFactor
+from tecu.couplings.factor_blocks import AnchoredFactor, GramFactor
+from tecu.couplings.weighted_factor import WeightedFactor
 from tecu.lipschitz import Method, check_method
 from tecu.protocols import Blocks
 
