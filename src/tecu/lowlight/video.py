@@ -191,8 +191,11 @@ def _encoding(
     layout = "yuv420p" if rows % 2 == 0 and columns % 2 == 0 else "yuv444p"  # halved colours need even sides
     frames = ["-f", "rawvideo", "-pix_fmt", "rgb24", "-s", f"{columns}x{rows}", "-r", rate, "-i", "-"]
     streams = ["-i", _local(source), "-map", "0:v:0", "-map", "1:a?", "-map_metadata", "1", "-c:a", "copy"]
+    # Say which matrix turned RGB into YUV: players guess it from the size of the picture otherwise.
+    colour = ["-vf", "scale=out_color_matrix=bt709:out_range=tv", "-colorspace", "bt709"]
+    colour += ["-color_primaries", "bt709", "-color_trc", "bt709"]
     muxer, codec = container
-    return [*frames, *streams, *codec, "-pix_fmt", layout, "-f", muxer, "-y", _local(str(part))]
+    return [*frames, *streams, *codec, *colour, "-pix_fmt", layout, "-f", muxer, "-y", _local(str(part))]
 
 
 def _frames(stream: IO[bytes], name: str, max_pixels: int | None) -> Iterator[Pixels]:

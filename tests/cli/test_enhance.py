@@ -1,0 +1,304 @@
+"""``tecu enhance`` with a stand-in for the enhancer: files, folders, streams, reports, exit codes, interrupts."""
+
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import types
+
+import numpy as np
+import pytest
+from PIL import Image
+from skimage import data
+
+import tecu.lowlight
+from tecu.cli.main import main
+from tecu.lowlight import batch
+from tecu.lowlight.files import read_photo
+
+PHOTO = data.astronaut()[60:124, 150:230]
+
+
+class Negative:
+    """255 - x, and a memory of how it was made."""
+
+    made = None
+
+    def __init__(self, method="tecu", *, strength=1.0, denoise=True, model=None):
+        if method not in ("tecu", "paper"):
+            raise ValueError(f"method must be 'tecu' or 'paper', got {method!r}")
+        if model == "torch.onnx":
+            raise ImportError("install tecu[train] to use this network")
+        Negative.made = (method, strength, denoise, model)
+
+    def __call__(self, pixels):
+        return np.iinfo(pixels.dtype).max - pixels
+
+    def decompose(self, pixels):
+        light = pixels.max(axis=-1) / 255
+        return types.SimpleNamespace(illumination=light, reflectance=np.ones_like(pixels, float), certificate=None)
+
+
+@pytest.fixture(autouse=True)
+def _stand_in(monkeypatch):
+    monkeypatch.setattr(tecu.lowlight, "Enhancer", Negative, raising=False)
+    batch._kept.cache_clear()
+    yield
+    batch._kept.cache_clear()
+
+
+@pytest.fixture
+def photo(tmp_path):
+    Image.fromarray(PHOTO).save(tmp_path / "a.png")
+    return tmp_path / "a.png"
+
+
+def png(pixels=PHOTO):
+    out = io.BytesIO()
+    Image.fromarray(pixels).save(out, "PNG")
+    return out.getvalue()
+
+
+def test_one_photo(photo, tmp_path, capsys):
+    assert main(["enhance", str(photo), "-o", str(tmp_path / "b.png")]) == 0
+    assert np.array_equal(read_photo(tmp_path / "b.png").pixels, 255 - PHOTO)
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("1 done in ")
+    assert Negative.made == ("tecu", 1.0, True, None)
+
+
+def test_settings_reach_the_enhancer(photo, tmp_path):
+    options = ["--strength", "0.5", "--no-denoise", "--method", "paper", "--model", "my.onnx"]
+    assert main(["enhance", str(photo), "-o", str(tmp_path / "b.png"), *options]) == 0
+    assert Negative.made == ("paper", 0.5, False, "my.onnx")
+
+
+def test_a_tree_with_failures(tmp_path, capsys):
+    tree = tmp_path / "in"
+    (tree / "sub" / "x.jpg").mkdir(parents=True)
+    (tree / "a.png").write_bytes(png())
+    (tree / "sub" / "b.png").write_bytes(png())
+    (tree / "sub" / "empty.jpg").write_bytes(b"")
+    (tree / "sub" / "cut.png").write_bytes(png()[:500])
+    (tree / "notes.txt").write_bytes(b"hello")
+    before = {path: path.read_bytes() for path in tree.rglob("*") if path.is_file()}
+    assert main(["enhance", str(tree), "-o", str(tmp_path / "out"), "-r"]) == 2
+    done = sorted(str(path.relative_to(tmp_path / "out")) for path in (tmp_path / "out").rglob("*") if path.is_file())
+    assert done == ["a.png", os.path.join("sub", "b.png")]
+    errors = capsys.readouterr().err
+    assert "2 done, 2 failed" in errors
+    assert "empty.jpg is empty (0 bytes)" in errors
+    assert "cut.png could not be decoded" in errors
+    assert {path: path.read_bytes() for path in tree.rglob("*") if path.is_file()} == before
+
+
+def test_existing_results(photo, tmp_path, capsys):
+    out = tmp_path / "b.png"
+    out.write_bytes(b"old")
+    assert main(["enhance", str(photo), "-o", str(out)]) == 5
+    assert "exists already" in capsys.readouterr().err
+    assert main(["enhance", str(photo), "-o", str(out), "--skip-existing"]) == 0
+    assert out.read_bytes() == b"old"
+    assert "1 skipped" in capsys.readouterr().err
+    assert main(["enhance", str(photo), "-o", str(out), "--overwrite"]) == 0
+    assert np.array_equal(read_photo(out).pixels, 255 - PHOTO)
+
+
+def test_the_input_is_never_the_output(photo, capsys):
+    before = photo.read_bytes()
+    assert main(["enhance", str(photo), "-o", str(photo), "--overwrite"]) == 5
+    assert "never written over" in capsys.readouterr().err
+    assert main(["enhance", str(photo), "-o", str(photo.parent), "--overwrite"]) == 5
+    assert photo.read_bytes() == before
+
+
+def test_beside_the_original_without_a_target(photo):
+    assert main(["enhance", str(photo)]) == 0
+    assert np.array_equal(read_photo(photo.with_name("a-enhanced.png")).pixels, 255 - PHOTO)
+
+
+def test_report_as_json(photo, tmp_path, capsys):
+    (tmp_path / "bad.png").write_bytes(b"bad")
+    Image.fromarray(PHOTO).convert("CMYK").save(tmp_path / "c.jpg")
+    inputs = [str(photo), str(tmp_path / "bad.png"), str(tmp_path / "c.jpg")]
+    assert main(["enhance", *inputs, "-o", str(tmp_path / "out"), "--json"]) == 2
+    report = json.loads(capsys.readouterr().out)
+    assert (report["done"], report["skipped"], report["failed"]) == (2, 0, 1)
+    by_name = {os.path.basename(entry["input"]): entry for entry in report["results"]}
+    assert by_name["a.png"]["output"] == str(tmp_path / "out" / "a.png")
+    assert by_name["c.jpg"]["notes"] == ["CMYK was converted to RGB"]
+    assert by_name["bad.png"]["status"] == "failed"
+    assert "not a photo" in by_name["bad.png"]["reason"]
+
+
+def test_parts(photo, tmp_path, capsys):
+    assert main(["enhance", str(photo), "-o", str(tmp_path / "b.png"), "--decompose", "--json"]) == 0
+    entry = json.loads(capsys.readouterr().out)["results"][0]
+    assert read_photo(entry["illumination"]).bits == 16
+    assert read_photo(tmp_path / "b-reflectance.png").pixels.min() == 65535
+
+
+def test_limits_and_metadata_options(photo, tmp_path, capsys):
+    assert main(["enhance", str(photo), "-o", str(tmp_path / "b.png"), "--max-pixels", "100"]) == 2
+    assert "the limit is 100" in capsys.readouterr().err
+    exif = Image.Exif()
+    exif[0x010F] = "Acme"
+    Image.fromarray(PHOTO).save(tmp_path / "c.jpg", exif=exif.tobytes())
+    assert main(["enhance", str(tmp_path / "c.jpg"), "-o", str(tmp_path / "d.jpg"), "--strip-metadata"]) == 0
+    with Image.open(tmp_path / "d.jpg") as image:
+        assert 0x010F not in image.getexif()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--method", "magic"], "method must be"),
+        (["-o", "out.gif"], "cannot be written"),
+        (["-o", "-", "--json"], "leave out --json"),
+    ],
+)
+def test_wrong_settings_are_bad_arguments(photo, options, message, capsys):
+    assert main(["enhance", str(photo), *options]) == 1
+    assert message in capsys.readouterr().err
+    assert not list(photo.parent.glob("*enhanced*"))
+
+
+def test_missing_parts_give_3(photo, tmp_path, monkeypatch, capsys):
+    assert main(["enhance", str(photo), "--model", "torch.onnx"]) == 3
+    assert "install tecu[train]" in capsys.readouterr().err
+    monkeypatch.setitem(sys.modules, "rawpy", None)
+    (tmp_path / "a.dng").write_bytes(b"II*\0" + bytes(50))
+    assert main(["enhance", str(tmp_path / "a.dng"), "-o", str(tmp_path / "out/")]) == 3
+    assert "install tecu[raw]" in capsys.readouterr().err
+    monkeypatch.setenv("PATH", str(tmp_path))
+    (tmp_path / "clip.mp4").write_bytes(b"x")
+    assert main(["enhance", str(tmp_path / "clip.mp4")]) == 3
+    assert "install ffmpeg" in capsys.readouterr().err
+
+
+def test_an_unwritable_folder_gives_5(photo, tmp_path, capsys):
+    (tmp_path / "file").write_bytes(b"")
+    assert main(["enhance", str(photo), "-o", str(tmp_path / "file" / "b.png")]) == 5
+    assert "could not be" in capsys.readouterr().err
+
+
+def test_what_is_not_there_gives_2(tmp_path, capsys):
+    assert main(["enhance", str(tmp_path / "no.jpg"), "-o", str(tmp_path / "b.jpg")]) == 2
+    assert main(["enhance", str(tmp_path / "*.jpg"), "-o", str(tmp_path / "out")]) == 2
+    assert main(["enhance", str(tmp_path), "-o", str(tmp_path / "out")]) == 2
+    errors = capsys.readouterr().err
+    assert "no such file" in errors
+    assert "nothing matches" in errors
+    assert "holds no photos" in errors
+
+
+def test_names_that_are_not_utf8(tmp_path, capsys):
+    name = os.fsencode(tmp_path) + b"/caf\xe9.png"
+    with open(name, "wb") as file:
+        file.write(png())
+    assert main(["enhance", os.fsdecode(name), "-o", str(tmp_path / "out"), "--json"]) == 0
+    assert os.listdir(os.fsencode(tmp_path / "out")) == [b"caf\xe9.png"]
+    entry = json.loads(capsys.readouterr().out)["results"][0]
+    assert os.fsencode(entry["input"]) == name
+    with open(os.fsencode(tmp_path) + b"/bad\xff.png", "wb") as file:
+        file.write(b"bad")
+    assert main(["enhance", os.fsdecode(os.fsencode(tmp_path) + b"/bad\xff.png"), "-o", str(tmp_path / "out")]) == 2
+    assert "bad\N{REPLACEMENT CHARACTER}.png" in capsys.readouterr().err
+
+
+def test_no_color_is_respected(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert main(["enhance", str(tmp_path / "no.jpg")]) == 2
+    assert "\x1b" not in capsys.readouterr().err
+
+
+def test_progress_shows_on_a_terminal_only(photo, tmp_path):
+    """A bar with the time left on a terminal; none in a file."""
+    import pty
+
+    controller, terminal = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-c", DRIVER, "enhance", str(photo), "-o", str(tmp_path / "b.png")],
+        stderr=terminal,
+        stdout=subprocess.PIPE,
+        env=os.environ | {"TERM": "xterm", "COLUMNS": "100"},
+    )
+    os.close(terminal)
+    seen = b""
+    try:
+        while piece := os.read(controller, 4096):
+            seen += piece
+    except OSError:  # Linux ends a terminal's reading with an error
+        pass
+    os.close(controller)
+    assert process.communicate()[0] == b""
+    assert process.returncode == 0
+    assert b"photos" in seen
+    assert b"1/1" in seen
+
+
+DRIVER = """
+import sys, time, os
+import numpy as np
+import tecu.lowlight
+
+class Slow:
+    def __init__(self, *_, **__):
+        pass
+
+    def __call__(self, pixels):
+        print("working", flush=True) if os.environ.get("TELL") else None
+        time.sleep(float(os.environ.get("SLOW", "0")))
+        return 255 - pixels
+
+tecu.lowlight.Enhancer = Slow
+from tecu.cli.main import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def run_driver(arguments, **options):
+    return subprocess.run([sys.executable, "-c", DRIVER, *arguments], capture_output=True, **options)
+
+
+def test_streams():
+    run = run_driver(["enhance", "-"], input=png())
+    assert run.returncode == 0
+    assert run.stderr == b""
+    assert np.array_equal(read_photo(run.stdout).pixels, 255 - PHOTO)
+
+
+def test_a_bad_stream():
+    run = run_driver(["enhance", "-", "-o", "-"], input=b"")
+    assert run.returncode == 2
+    assert run.stdout == b""
+    assert b"is empty (0 bytes)" in run.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_keeps_what_is_done_and_leaves_no_half_file(tmp_path, number):
+    (tmp_path / "in").mkdir()
+    for k in range(6):
+        (tmp_path / "in" / f"{k}.png").write_bytes(png())
+    process = subprocess.Popen(
+        [sys.executable, "-c", DRIVER, "enhance", str(tmp_path / "in"), "-o", str(tmp_path / "out")],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=os.environ | {"SLOW": "0.3", "TELL": "1"},
+    )
+    with process:
+        for _ in range(3):
+            process.stdout.readline()
+        time.sleep(0.1)
+        process.send_signal(number)
+        errors = process.stderr.read()
+    assert process.returncode == 130
+    assert b"2 of 6 done; no half file was left" in errors
+    names = sorted(path.name for path in (tmp_path / "out").iterdir())
+    assert names == ["0.png", "1.png"]
+    for name in names:
+        assert np.array_equal(read_photo(tmp_path / "out" / name).pixels, 255 - PHOTO)

@@ -1,0 +1,101 @@
+"""The group of commands: lazy, listed only if there, exit codes as promised."""
+
+import json
+import subprocess
+import sys
+
+import click
+import pytest
+
+from tecu.cli import main as module
+from tecu.cli.main import COMMANDS, LazyGroup, main, tecu
+
+
+def test_help_lists_what_is_there(capsys):
+    assert main(["--help"]) == 0
+    text = capsys.readouterr().out
+    present = LazyGroup("x").list_commands(click.Context(tecu))
+    assert {"enhance", "score"} <= set(present)
+    for name, summary in COMMANDS.items():
+        assert (f"  {name} " in text) == (name in present)
+        assert name not in present or summary.split(",")[0] in text
+
+
+def test_every_command_that_is_there_loads(capsys):
+    for name in LazyGroup("x").list_commands(click.Context(tecu)):
+        assert main([name, "--help"]) == 0
+    assert "Usage: tecu enhance" in capsys.readouterr().out
+
+
+def test_version(capsys):
+    from importlib.metadata import version
+
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"tecu {version('tecu')}\n"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["nonsense"],
+        ["--nonsense"],
+        ["enhance"],
+        ["enhance", "a.jpg", "--jobs", "0"],
+        ["enhance", "a", "--strength", "x"],
+        ["score"],
+        ["score", "--nonsense", "a.jpg"],
+        ["enhance", "a.jpg", "--overwrite", "--skip-existing"],
+    ],
+    ids=" ".join,
+)
+def test_bad_arguments_give_1(arguments, capsys):
+    assert main(arguments) == 1
+    assert "Error:" in capsys.readouterr().err
+
+
+def test_an_interrupt_gives_130(monkeypatch, capsys):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(module.tecu, "invoke", interrupted)
+    assert main(["score", "a.jpg"]) == 130
+    assert capsys.readouterr().err.endswith("Interrupted.\n")
+
+
+def test_a_command_that_is_no_command_is_a_mistake_of_ours(monkeypatch):
+    monkeypatch.setitem(COMMANDS, "main", "not a command")
+    monkeypatch.setattr(module, "main", 5)
+    with pytest.raises(TypeError, match="is not a command"):
+        tecu.get_command(click.Context(tecu), "main")
+
+
+def test_help_does_not_import_the_commands():
+    code = (
+        "import json, sys; from tecu.cli.main import main; main(['--help']); "
+        "print(json.dumps(sorted(sys.modules)), file=sys.stderr)"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = set(json.loads(run.stderr))
+    heavy = {"torch", "numba", "onnxruntime", "sklearn", "PIL", "rich", "matplotlib", "dask"}
+    assert not loaded & heavy
+    assert not {"tecu.cli.enhance", "tecu.cli.score", "tecu.lowlight"} & loaded
+
+
+def test_score_and_enhance_import_nothing_heavy_to_show_their_help():
+    code = (
+        "import json, sys; from tecu.cli.main import main; main(['enhance', '--help']); main(['score', '--help']); "
+        "print(json.dumps(sorted(sys.modules)), file=sys.stderr)"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not set(json.loads(run.stderr)) & {"torch", "numba", "onnxruntime", "sklearn", "rich", "matplotlib", "dask"}
+
+
+def test_a_reader_that_has_gone_is_no_traceback():
+    """``tecu ... | true``: the pipe is closed before anything is written."""
+    code = "import sys, time; from tecu.cli.main import main; time.sleep(0.5); sys.exit(main(['--help']))"
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    process.stdout.close()
+    with process.stderr:
+        complaints = process.stderr.read()
+    assert process.wait() == 5
+    assert b"Traceback" not in complaints
