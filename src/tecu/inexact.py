@@ -28,11 +28,22 @@ from tecu.tolerance import Tolerance
 
 
 @dataclass(frozen=True)
+class Numbers:
+    """All that the tests compare, for a strategy that knows it without forming the arrays."""
+
+    error_norm: float  # ||e||
+    gradient_norm: float  # ||grad phi(u~)||
+    error_along_move: float  # <e, u~ - previous>
+    change: float  # F(u~) - F(previous)
+
+
+@dataclass(frozen=True)
 class Candidate:
     """A proposal of a strategy, with what the strategy already knows about it.
 
     Every field but ``u`` is optional; what is missing is computed. Claims are audited at random visits.
-    ``gradient`` is ``grad phi(u)``, ``prox_point`` is ``u~`` for the given ``tau`` and ``error`` is ``e``.
+    ``gradient`` is ``grad phi(u)``, ``prox_point`` is ``u~`` for the given ``tau`` and ``error`` is ``e``. With
+    ``prox_point``, ``tau`` and ``numbers`` nothing is left to compute.
     """
 
     u: Array
@@ -40,6 +51,7 @@ class Candidate:
     prox_point: Array | None = None
     error: Array | None = None
     tau: float | None = None
+    numbers: Numbers | None = None
 
 
 @dataclass(frozen=True)
@@ -47,9 +59,9 @@ class Estimate:
     """A judged point: ``u~`` and its error ``e``, with the numbers that the tests compare."""
 
     point: Array  # u~
-    error: Array  # e
+    error: Array | None  # e; None where the strategy gave its numbers only
     tau: float
-    gradient: Array  # grad phi(u~)
+    gradient: Array | None  # grad phi(u~); None likewise
     source: Array  # u
     source_gradient: Array | None  # grad phi(u)
     error_norm: float
@@ -57,6 +69,13 @@ class Estimate:
     move: float  # ||u~ - previous||
     floor: float  # what rounding alone may leave of ||e||
     term: float  # term(u~)
+    numbers: Numbers | None = None
+
+    def error_along_move(self, sub: SubProblem) -> float:
+        """``<e, u~ - previous>``."""
+        if self.numbers is not None:
+            return self.numbers.error_along_move
+        return arrays.inner(self.error, self.point - sub.previous)
 
     @property
     def is_finite(self) -> bool:
@@ -73,6 +92,8 @@ def estimate(sub: SubProblem, candidate: Candidate, tau: float | None = None) ->
     u = candidate.u
     gradient, point, error = candidate.gradient, candidate.prox_point, candidate.error
     step = candidate.tau if tau is None else tau
+    if candidate.numbers is not None and point is not None and step is not None and step == candidate.tau:
+        return _from_numbers(sub, u, point, step, candidate.numbers)
     if point is None or step is None or step != candidate.tau:
         gradient = sub.grad(u) if gradient is None else gradient
         point, step = sub.prox_gradient_step(u, gradient, step)
@@ -106,12 +127,33 @@ def estimate(sub: SubProblem, candidate: Candidate, tau: float | None = None) ->
     )
 
 
+def _from_numbers(sub: SubProblem, u: Array, point: Array, tau: float, numbers: Numbers) -> Estimate:
+    return Estimate(
+        point=point,
+        error=None,
+        tau=tau,
+        gradient=None,
+        source=u,
+        source_gradient=None,
+        error_norm=numbers.error_norm,
+        move=arrays.distance(point, sub.previous),
+        gradient_norm=numbers.gradient_norm,
+        floor=sub.rounding(point, numbers.gradient_norm, tau),
+        term=float(sub.term.value(point)),
+        numbers=numbers,
+    )
+
+
 def rise(sub: SubProblem, found: Estimate) -> tuple[float, float]:
     """``F(u~) - F(previous)`` and the rounding it may carry.
 
     Where ``H`` is quadratic, ``H(u~) - H(previous)`` is the mean of the two gradients times the move, which does not
     cancel; otherwise the values are subtracted.
     """
+    if found.numbers is not None:
+        slack = found.floor * found.move
+        slack += 8 * arrays.unit_roundoff(sub.previous) * max(abs(found.term), abs(sub.term_at_previous()))
+        return found.numbers.change, slack
     move = found.point - sub.previous
     if sub.is_quadratic:
         start = sub.coupling_at_previous()[1]
@@ -165,77 +207,9 @@ def judge(sub: SubProblem, found: Estimate, rule: Tolerance) -> Judged:
     if found.error_norm > tolerance and not by_floor:
         return Judged(Judgement.GO_ON, tolerance)
     change, slack = rise(sub, found)
-    allowed = 0.0 if own_move else arrays.inner(found.error, found.point - sub.previous)
+    allowed = 0.0 if own_move else found.error_along_move(sub)
     if change > allowed + slack:
         return Judged(Judgement.NO_DESCENT, tolerance)
     if by_floor:
         return Judged(Judgement.ACCEPT_BY_FLOOR, max(tolerance, found.floor))
     return Judged(Judgement.ACCEPT_BY_OWN_MOVE if own_move else Judgement.ACCEPT, tolerance)
-
-
-def prox_fault(sub: SubProblem, found: Estimate) -> str | None:
-    """Whether ``u~`` is beaten as a minimiser of ``term(v) + tau/2 ||v - x||^2``, ``x = u - grad phi(u)/tau``.
-
-    Tried are the two points at hand, ``u`` and ``previous``; a right prox is beaten by nothing.
-    """
-    if found.source_gradient is None:
-        return None
-    rivals = [("previous", sub.previous, sub.term_at_previous())]
-    if found.source is not sub.previous:
-        rivals.append(("u", found.source, float(sub.term.value(found.source))))
-    for name, rival, term in rivals:
-        if math.isfinite(term) and not _prox_as_good(sub, found, found.point, found.term, rival, term):
-            return f"the prox of block {sub.block!r} is not a minimiser: the point {name} has a lower value"
-    return None
-
-
-def _prox_as_good(sub: SubProblem, at: Estimate, point: Array, term: float, rival: Array, rival_term: float) -> bool:
-    """Whether ``point`` is as good a prox point as ``rival``, for the prox that ``at`` took, up to rounding."""
-    assert at.source_gradient is not None
-    center = at.source - at.source_gradient / at.tau
-    distance, rival_distance = arrays.distance(point, center), arrays.distance(rival, center)
-    own, other = term + 0.5 * at.tau * distance**2, rival_term + 0.5 * at.tau * rival_distance**2
-    r = arrays.unit_roundoff(sub.previous)
-    blur = 8 * r * (arrays.norm(point) + arrays.norm(center))  # what rounding does to either distance
-    slack = at.tau * blur * (distance + rival_distance + blur) + 8 * r * (abs(term) + abs(rival_term))
-    return own <= other + slack
-
-
-@dataclass(frozen=True)
-class Claim:
-    """What a strategy said of an accepted point, in a few numbers: enough to find out a lie later."""
-
-    u: Array
-    tau: float
-    error_norm: float
-    gradient_norm: float
-    error_along_move: float  # <e, u~ - previous>
-
-
-def claim_of(sub: SubProblem, found: Estimate) -> Claim:
-    """The claim behind an accepted estimate."""
-    along = arrays.inner(found.error, found.point - sub.previous)
-    return Claim(found.source, found.tau, found.error_norm, found.gradient_norm, along)
-
-
-def audit_claim(sub: SubProblem, claim: Claim, point: Array) -> str | None:
-    """Recompute a claim from ``u`` alone; ``None`` or a sentence that says what is false."""
-    truth = estimate(sub, Candidate(claim.u), claim.tau)
-    allowed = 1e-3 * truth.error_norm + 64 * truth.floor
-    if not claim.tau * arrays.distance(point, truth.point) <= allowed and not _prox_as_good(
-        sub, truth, point, float(sub.term.value(point)), truth.point, truth.term
-    ):
-        return f"the strategy of block {sub.block!r} claimed a wrong prox point"
-    if arrays.distance(point, truth.point) > 0.0:
-        # Two prox points of equal value (a tie of a non-convex term): judge the one that was taken.
-        truth = estimate(sub, Candidate(claim.u, truth.source_gradient, point, tau=claim.tau))
-        allowed = 1e-3 * truth.error_norm + 64 * truth.floor
-    along = arrays.inner(truth.error, truth.point - sub.previous)
-    for name, said, true, room in (
-        ("error", claim.error_norm, truth.error_norm, allowed),
-        ("gradient", claim.gradient_norm, truth.gradient_norm, 1e-3 * truth.gradient_norm + 64 * truth.floor),
-        ("error", claim.error_along_move, along, allowed * truth.move),
-    ):
-        if not abs(said - true) <= room:
-            return f"the strategy of block {sub.block!r} claimed a wrong {name}: {said:.6g} instead of {true:.6g}"
-    return None

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from tecu.arrays import Array
-from tecu.inexact import Claim
+from tecu.audit import Claim
 from tecu.problem import SubProblem
 from tecu.state import Outcome
 
