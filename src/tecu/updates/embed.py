@@ -9,17 +9,8 @@ from typing import Any, Literal
 
 from tecu import arrays
 from tecu.arrays import Array
-from tecu.inexact import (
-    Candidate,
-    Estimate,
-    Judgement,
-    audit_claim,
-    claim_of,
-    estimate,
-    judge,
-    prox_fault,
-    rise,
-)
+from tecu.audit import audit_claim, claim_of, prox_fault
+from tecu.inexact import Candidate, Estimate, Judgement, estimate, judge, rise
 from tecu.problem import SubProblem
 from tecu.state import Outcome
 from tecu.strategies.compose import as_strategy
