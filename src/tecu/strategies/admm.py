@@ -19,7 +19,8 @@ Solve = Callable[[Array, Array], Array]
 """``(v, r) -> d`` with ``(hessian + rho) d = -r``, exactly or nearly: the ``x``-step is ``x = v + d``."""
 
 CG_REDUCTION, CG_STEPS = 0.1, 30
-DUAL = "admm_dual"
+DUAL, GROWN = "admm_dual", "admm_growth"  # what the memory keeps
+PATIENCE, GROWTH, LARGEST_GROWTH = 10, 2.0, 64.0
 
 
 class ADMM:
@@ -37,8 +38,8 @@ class ADMM:
     Parameters
     ----------
     rho
-        The penalty; ``None`` takes the mean eigenvalue of the Gram matrix, or the Lipschitz
-        constant (half of it for a convex term).
+        The penalty; ``None`` takes the mean eigenvalue of the Gram matrix, or the Lipschitz constant (half of it for a
+        convex term). A non-convex term may need more: it is doubled when ten steps bring ``x`` and ``v`` no closer.
 
     Examples
     --------
@@ -62,25 +63,36 @@ class ADMM:
 
     def __call__(self, sub: SubProblem, u: Array) -> Iterator[Candidate]:
         """Yield the ``v``."""
-        solve, rho = self._smooth_step(sub, u)
+        gram = gram_matrix(sub) if sub.is_quadratic else None
+        rho = self._penalty(sub, u, gram)
+        solve = _smooth_step(sub, gram, rho)
         v, w = u, _dual(sub) / rho
-        gradient = sub.grad(v)
+        gradient, gap = sub.grad(v), math.inf
         for k in count(1):
             shifted = v + solve(v, gradient + rho * w) + w
             v, before = sub.prox(shifted, 1.0 / rho), v
-            w = shifted - v
+            w, last = shifted - v, w
             sub.memory[DUAL] = arrays.host(rho * w)
             product = None if k % REFRESH == 0 else sub.hessian(v - before)
             gradient = sub.grad(v) if product is None else gradient + product
             yield Candidate(v, gradient)
+            if k % PATIENCE == 0 and self.rho is None and not sub.term.is_convex:
+                gap, old = arrays.distance(w, last) + arrays.distance(v, before), gap
+                noise = 1e3 * arrays.unit_roundoff(v) * arrays.norm(shifted)
+                if gap > max(0.9 * old, noise) and sub.memory.get(GROWN, 1.0) < LARGEST_GROWTH:
+                    rho, w = GROWTH * rho, w / GROWTH
+                    sub.memory[GROWN] = GROWTH * float(sub.memory.get(GROWN, 1.0))
+                    solve = _smooth_step(sub, gram, rho)
 
-    def _smooth_step(self, sub: SubProblem, u: Array) -> tuple[Solve, float]:
-        gram = gram_matrix(sub) if sub.is_quadratic else None
-        if gram is not None and arrays.all_finite(gram):
-            rho = self.rho or float(np.trace(gram, dtype=np.float64)) / gram.shape[0] or 1.0
-            return _by_cholesky(gram, rho), rho
-        rho = self.rho or (0.5 if sub.term.is_convex else 1.0) * _curvature(sub, u)
-        return (_by_conjugate_gradients if sub.is_quadratic else _by_gradient_step)(sub, rho), rho
+    def _penalty(self, sub: SubProblem, u: Array, gram: Matrix | None) -> float:
+        if self.rho is not None:
+            return self.rho
+        grown = float(sub.memory.get(GROWN, 1.0))
+        if gram is not None:
+            return grown * (float(np.trace(gram, dtype=np.float64)) / gram.shape[0] or 1.0)
+        constant = sub.lipschitz()
+        constant = sub.prox_gradient_step(u)[1] if constant is None else constant or 1.0
+        return grown * (0.5 if sub.term.is_convex else 1.0) * constant
 
     def __repr__(self) -> str:
         return "ADMM()" if self.rho is None else f"ADMM(rho={self.rho})"
@@ -95,9 +107,10 @@ def _dual(sub: SubProblem) -> Array:
     return arrays.from_numpy(np.asarray(kept), like)
 
 
-def _curvature(sub: SubProblem, u: Array) -> float:
-    constant = sub.lipschitz()
-    return sub.prox_gradient_step(u)[1] if constant is None else constant or 1.0
+def _smooth_step(sub: SubProblem, gram: Matrix | None, rho: float) -> Solve:
+    if gram is not None and arrays.all_finite(gram):
+        return _by_cholesky(gram, rho)
+    return (_by_conjugate_gradients if sub.is_quadratic else _by_gradient_step)(sub, rho)
 
 
 def _by_cholesky(gram: Matrix, rho: float) -> Solve:

@@ -52,8 +52,7 @@ class PCG:
         weight = _checked_weight(sub)
         precondition = None if self.preconditioner is None else self.preconditioner(sub)
         tau = sub.lipschitz()
-        u = arrays.dense(u)
-        gradient = arrays.dense(sub.grad(u))
+        gradient, u = arrays.dense(sub.grad(u)), arrays.dense(u)
         residual = -gradient - weight * u
         direction: Array = None
         product: Array = None  # the system applied to the direction
@@ -73,7 +72,7 @@ class PCG:
             gradient = gradient + alpha * (product - weight * direction)
             residual = residual - alpha * product
             if k % REFRESH == 0:
-                gradient = sub.grad(u)
+                gradient = sub.grad(arrays.as_kind(u, sub.previous))
                 fresh = -gradient - weight * u
                 if arrays.distance(fresh, residual) > 0.1 * arrays.norm(fresh):
                     direction = product = None  # rounding has taken over: conjugacy is lost
