@@ -216,6 +216,33 @@ def test_heif_through_its_package(monkeypatch):
     assert isinstance(outcome(HEIC, max_pixels=10), TooManyPixels)
 
 
+def camera_raw(path):
+    """A small DNG: one value a pixel under a mosaic of colour filters."""
+    import tifffile
+
+    def fractions(values):
+        return [part for value in values for part in (round(value * 10_000), 10_000)]
+
+    rows, columns = np.mgrid[:60, :80]
+    mosaic = (2000 + 100 * columns + 60 * rows).astype(np.uint16)
+    version, filters = (1, 4, 0, 0), (0, 1, 1, 2)
+    tags = [(50706, "B", 4, version, True), (50708, "s", 0, "Acme One", True), (33421, "H", 2, (2, 2), True)]
+    tags += [(33422, "B", 4, filters, True), (50714, "H", 1, (512,), True), (50717, "I", 1, (16_383,), True)]
+    tags += [(50721, "2i", 9, fractions(np.eye(3).ravel()), True), (50728, "2I", 3, fractions([0.5, 1, 0.6]), True)]
+    tags += [(50778, "H", 1, (21,), True), (271, "s", 0, "Acme", True), (272, "s", 0, "One", True)]
+    tifffile.imwrite(path, mosaic, photometric=32803, extratags=tags)
+
+
+def test_raw_through_its_package(tmp_path):
+    camera_raw(tmp_path / "a.dng")
+    photo = read_photo(tmp_path / "a.dng")
+    assert (photo.size, photo.bits) == ((80, 60), 16)
+    assert "white balance" in photo.notes[0]
+    green = photo.pixels[8:-8, 8:-8, 1].astype(float)
+    assert np.all(np.diff(green.mean(axis=0)) > 0)  # brighter to the right, as it was made
+    assert isinstance(outcome(tmp_path / "a.dng", max_pixels=10), TooManyPixels)
+
+
 def test_damaged_heif_and_raw(tmp_path):
     assert isinstance(outcome(HEIC), UnreadableFile)
     (tmp_path / "a.dng").write_bytes(FILES["TIFF"][:200])

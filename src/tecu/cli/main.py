@@ -84,10 +84,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (click.Abort, KeyboardInterrupt):
         click.echo("Interrupted.", err=True)
         return INTERRUPTED
-    except SystemExit as leaving:
-        if isinstance(leaving.__context__, BrokenPipeError):  # the reader has gone; click leaves with 1 then
-            return UNWRITABLE
-        raise
+    except SystemExit:  # in this mode click leaves only when the reader of its output has gone
+        return UNWRITABLE
     except BrokenPipeError:
         # Python would complain once more when it flushes at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
