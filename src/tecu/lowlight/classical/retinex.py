@@ -1,0 +1,45 @@
+"""How SRIE, WVM, JIEP and LIME run on the engine, and how they use what they find."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+import tecu
+from tecu import stop
+from tecu.lowlight.classical.pictures import Picture, with_gain
+from tecu.lowlight.classical.projected_cg import ProjectedCG
+
+EXPONENT = 1.0 / 2.2  # the light is brightened by this power, in all three papers
+DARK = 1.0 / 255.0  # an 8-bit step; darker light is not told apart from it
+
+
+def embedded(eta: float, *, multigrid: bool = True, steps: int = 4) -> tecu.Embed:
+    """The update of a layer: projected CG until the error criterion with ``c = 0.49 eta`` holds."""
+    return tecu.Embed(
+        ProjectedCG(steps, multigrid=multigrid), eta=eta, c=0.49 * eta, max_inner=12, at_cap="keep_if_covered"
+    )
+
+
+def run(
+    problem: tecu.Problem,
+    updates: Mapping[str, Any],
+    start: Mapping[str, Picture],
+    sweeps: int,
+    schedule: Any = "cyclic",
+) -> tecu.Result:
+    """``sweeps`` sweeps from ``start``, moved into the blocks' sets where it has to be."""
+    solver = tecu.Solver(problem, updates, schedule)
+    with warnings.catch_warnings():
+        # In a picture without any contrast all layers are where they belong from the start.
+        warnings.filterwarnings("ignore", message="block .* never moved", category=RuntimeWarning)
+        return solver.run(problem.project(start), stop=stop.MaxIter(sweeps))
+
+
+def relit(picture: Picture, value: Picture, light: Picture, exponent: float = EXPONENT) -> Picture:
+    """``R I^exponent = S I^(exponent - 1)`` with ``S <= I <= 1``, the gain the same for all channels."""
+    light = np.clip(np.maximum(light, value), DARK, 1.0)
+    return with_gain(picture, light ** np.float32(exponent - 1.0))
