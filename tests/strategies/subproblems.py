@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from scipy.sparse import csr_array
 
 import tecu
 from tecu import couplings, terms
@@ -57,9 +58,8 @@ def factorization(block, term, *, eta=0.3, dtype=np.float64, kind=np.asarray, se
     z = {"W": W + 0.2 * rng.standard_normal(W.shape) * (W != 0), "D": D + 0.2 * rng.standard_normal(D.shape)}
     z = {name: values.astype(dtype) for name, values in z.items()}
     z[block] = term.prox(z[block], 1.0)
-    z = {name: kind(values) if name == block else values for name, values in z.items()}
-    if kind is not np.asarray and not isinstance(z[block], np.ndarray) and "scipy" not in type(z[block]).__module__:
-        z = {name: kind(values) if isinstance(values, np.ndarray) else values for name, values in z.items()}
+    only = (block,) if kind is csr_array else ("W", "D")  # the codes may be sparse, the other factor stays dense
+    z = {name: kind(values) if name in only else values for name, values in z.items()}
     problem = tecu.Problem(couplings.MatrixFactorization(Y), {"W": terms.Zero(), "D": terms.Zero(), block: term})
     return tecu.SubProblem.of(problem, block, z, eta=eta)
 

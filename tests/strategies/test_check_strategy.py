@@ -1,11 +1,14 @@
 """The check of a user's strategy finds out every kind of lie."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
 from subproblems import factorization, vector
 
 from tecu import strategies, terms
+from tecu.inexact import Numbers, estimate, rise
 from tecu.strategies import Candidate
 from tecu.testing import check_strategy
 
@@ -48,6 +51,18 @@ def no_tau(c):
 
 def error_alone(c):
     return Candidate(c.u, error=c.error)
+
+
+def numbers(**changes):
+    """Prox-gradient steps that claim the numbers only."""
+
+    def strategy(sub, u):
+        for c in strategies.ProxGradient()(sub, u):
+            found = estimate(sub, c)
+            true = Numbers(found.error_norm, found.gradient_norm, found.error_along_move(sub), rise(sub, found)[0])
+            yield Candidate(c.u, prox_point=c.prox_point, tau=c.tau, numbers=replace(true, **changes))
+
+    return strategy
 
 
 def ends(sub, u):
@@ -143,6 +158,10 @@ LIES = [
     (claims(wrong_tau), "claimed prox_point"),
     (claims(no_tau), "claims a prox_point without its tau"),
     (claims(error_alone), "claims an error without a prox_point"),
+    (numbers(error_norm=1e-3), "claimed a wrong error"),
+    (numbers(gradient_norm=1e-3), "claimed a wrong gradient"),
+    (numbers(error_along_move=1e3), "claimed a wrong error"),
+    (numbers(change=-1e3), "claimed a change"),
     (ends, "says that it is endless, but it ended after 1 proposals"),
     (in_place_input, "was changed in place"),
     (in_place_output, r"u of proposal 1 was changed in place"),
@@ -176,6 +195,7 @@ def test_the_truth_is_not():
     ):
         check_strategy(honest, sub)
         check_strategy(claims(lambda c: c), sub)
+        check_strategy(numbers(), sub)
         check_strategy(claims(lambda c: Candidate(c.u, c.gradient)), sub)
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from tecu import arrays
 from tecu.arrays import Array
+from tecu.audit import Claim, audit_claim
 from tecu.inexact import Candidate, Estimate, estimate
 from tecu.protocols import Memory, Restricted
 from tecu.state import Outcome
@@ -181,6 +182,10 @@ def _check_claims(sub: SubProblem, candidate: Candidate, number: int) -> None:
         truth = estimate(sub, Candidate(candidate.u, prox_point=candidate.prox_point, tau=candidate.tau))
     if candidate.error is not None:
         compare("error", candidate.error, truth.error)
+    if candidate.numbers is not None:
+        assert candidate.tau is not None, f"{name} claims numbers without a prox_point and its tau"
+        fault = audit_claim(sub, Claim(candidate.u, candidate.tau, **vars(candidate.numbers)), candidate.prox_point)
+        assert fault is None, f"{name}: {fault}"
 
 
 def _is_tie(sub: SubProblem, candidate: Candidate, truth: Estimate) -> bool:
