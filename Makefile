@@ -18,7 +18,7 @@ demo: $(READY)   ## solve a small problem, print the certificate, leave a page w
 	$(BIN)/python examples/demo.py
 
 test: $(READY)   ## run the tests
-	$(BIN)/python -m pytest -n $(WORKERS)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS)
 
 lint: $(READY)   ## style, types and the import rule
 	$(BIN)/ruff check .

@@ -62,12 +62,12 @@ def coupling_shape(coupling, block, x):
 def retinex(seed=0, alpha=0.0):
     rng = np.random.default_rng(seed)
     light = 0.2 + 0.3 * np.linspace(0, 1, 12)[:, None] * np.ones((1, 10))
-    O = light * rng.uniform(0.3, 1.0, size=light.shape)
-    coupling = couplings.Retinex(O, illumination="I", reflectance="R", alpha=alpha, beta=0.5, anchor=0.9 * light)
-    problem = tecu.Problem(coupling, {"I": terms.Box(O, 1.0), "R": terms.Box(0.0, 1.0)})
+    dark = light * rng.uniform(0.3, 1.0, size=light.shape)
+    coupling = couplings.Retinex(dark, illumination="I", reflectance="R", alpha=alpha, beta=0.5, anchor=0.9 * light)
+    problem = tecu.Problem(coupling, {"I": terms.Box(dark, 1.0), "R": terms.Box(0.0, 1.0)})
     exact = ("I", "R") if alpha == 0.0 else ("R",)
     name = "retinex" if alpha == 0.0 else "retinex-smooth"
-    return Case(name, problem, {"I": np.maximum(O, 0.5), "R": np.full_like(O, 0.5)}, exact, ("two",))
+    return Case(name, problem, {"I": np.maximum(dark, 0.5), "R": np.full_like(dark, 0.5)}, exact, ("two",))
 
 
 def dictionary(seed=0, dtype=np.float64):
@@ -85,7 +85,9 @@ def three_blocks(seed=0):
     """``1/2 ||A x - b||^2 + 1/2 ||x - v||^2 + 1/2 ||v - w||^2`` with a box, an l0 and an l1 term."""
     rng = np.random.default_rng(seed)
     A = rng.normal(size=(12, 6)) / 3
-    coupling = couplings.Linear(A, rng.normal(size=12)) + couplings.Difference("x", "v") + couplings.Difference("v", "w")
+    coupling = (
+        couplings.Linear(A, rng.normal(size=12)) + couplings.Difference("x", "v") + couplings.Difference("v", "w")
+    )
     problem = tecu.Problem(coupling, {"x": terms.Box(-1.0, 1.0), "v": terms.L0(0.05), "w": terms.L1(0.1)})
     return Case("three-blocks", problem, {name: np.full(6, 0.3) for name in "xvw"}, ("v", "w"))
 

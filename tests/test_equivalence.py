@@ -6,9 +6,9 @@ from itertools import islice
 
 import numpy as np
 import pytest
-from problems import THREE_WITH_ALL_PAIRS, dictionary, unit_columns
 
 import tecu
+from problems import THREE_WITH_ALL_PAIRS, dictionary, unit_columns
 from tecu import couplings, methods, stop, strategies, terms
 
 

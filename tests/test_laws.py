@@ -6,9 +6,9 @@ import itertools
 
 import numpy as np
 import pytest
-from problems import ALL, GENERAL, KINDS, THREE_WITH_ALL_PAIRS, dictionary, three_blocks
 
 import tecu
+from problems import ALL, GENERAL, KINDS, THREE_WITH_ALL_PAIRS, dictionary, three_blocks
 from tecu import stop, strategies
 from tecu.certificate import lyapunov, violations
 

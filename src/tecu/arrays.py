@@ -15,7 +15,7 @@ import numpy as np
 Array: TypeAlias = Any
 """NumPy, CSR, torch, JAX or array-API array; the standard has no common base class to name."""
 
-CHUNK = 1 << 16  # elements turned to float64 at a time: fits the second-level cache
+CHUNK = 1 << 13  # elements turned to float64 at a time: small enough that the copy is never paged in anew
 
 
 def is_sparse(x: Array) -> bool:

@@ -1,0 +1,328 @@
+"""The certificate must be able to fail: liars, wrong gradients and wrong proxes are found out."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+
+import tecu
+from problems import dictionary, three_blocks
+from tecu import Candidate, Outcome, Verdict, couplings, stop, strategies, terms
+from tecu.certificate import certify
+from tecu.inexact import estimate
+
+
+def run(problem, updates, start, count=12, **options):
+    return tecu.Solver(problem, updates, **options).run(start, stop=stop.MaxIter(count))
+
+
+def embed(strategy, **options):
+    return tecu.Embed(strategy, eta=1.0, c=0.25, **options)
+
+
+# -- Proposition 1 for any tau ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("tau", [0.3, 1.0, 7.0, 200.0])
+@pytest.mark.parametrize("block", ["x", "w"])
+def test_the_error_is_an_element_of_the_subdifferential(tau, block):
+    """``e - grad phi(u~)`` lies in the term's subdifferential at ``u~``, for every ``tau``."""
+    case = three_blocks()
+    sub = tecu.SubProblem.of(case.problem, block, case.start, eta=0.7)
+    rng = np.random.default_rng(0)
+    found = estimate(sub, Candidate(rng.normal(size=6)), tau)
+    element = found.error - sub.grad(found.point)
+    distance = sub.term.subdiff_distance(found.point, element)
+    assert distance <= 1e-13 * (1 + np.linalg.norm(element)) * max(1.0, tau)
+
+
+def test_quadratic_error_is_free_of_cancellation():
+    """In float32 near a solution the Hessian form keeps digits that the difference of gradients has lost."""
+    case = dictionary(dtype=np.float32)
+    rng = np.random.default_rng(1)
+    z = {"W": rng.normal(size=(60, 16)).astype(np.float32), "D": case.start["D"]}
+    sub = tecu.SubProblem.of(case.problem, "W", z, eta=0.5)
+    u = z["W"]
+    for _ in range(300):
+        u, tau = sub.prox_gradient_step(u)
+    found = estimate(sub, Candidate(u), tau)
+    exact = tecu.SubProblem.of(case.problem, "W", {b: x.astype(np.float64) for b, x in z.items()}, eta=0.5)
+    difference = u.astype(np.float64) - found.point.astype(np.float64)
+    truth = found.tau * difference - exact.hessian(difference)
+    by_gradients = found.tau * (u - found.point) - (sub.grad(u) - sub.grad(found.point))
+    assert np.linalg.norm(found.error - truth) < 0.1 * np.linalg.norm(by_gradients - truth)
+
+
+# -- liars --------------------------------------------------------------------------------------------------------
+
+
+class Liar:
+    """Proposes the start of the visit with a small random change and claims that nothing is wrong with it."""
+
+    endless = True
+
+    def __init__(self, claim):
+        self.claim = claim
+
+    def __call__(self, sub, u):
+        while True:
+            point = sub.prox(u + 1e-3 * sub.rng.normal(size=u.shape), 1.0)
+            gradient = sub.grad(point)
+            tau = sub.lipschitz()
+            truth = estimate(sub, Candidate(point))
+            zero = np.zeros_like(point)
+            yield {
+                "error": Candidate(point, gradient, truth.point, zero, truth.tau),
+                "prox_point": Candidate(point, gradient, point, zero, tau),
+                "gradient": Candidate(point, zero),
+            }[self.claim]
+
+
+@pytest.mark.parametrize("claim", ["error", "prox_point", "gradient"])
+def test_a_lying_strategy_is_found_out(claim):
+    case = dictionary()
+    rng = np.random.default_rng(0)
+    start = {"W": rng.normal(size=(60, 16)), "D": case.start["D"]}
+    result = run(case.problem, {"W": tecu.ProxLinear(), "D": embed(Liar(claim), max_inner=3)}, start)
+    if result.certificate.fallbacks == result.iterations:
+        # Its claims never passed the tests: the fallback did all the work, and the theorem covers that.
+        assert claim != "error"
+        return
+    assert not result.certificate.holds
+    assert "claimed a wrong" in result.certificate.reason or "Lyapunov" in result.certificate.reason
+
+
+def test_an_honest_strategy_is_not_accused():
+    case = dictionary()
+    for strategy in (strategies.ProxGradient(), strategies.FISTA(), strategies.ADMM()):
+        result = run(case.problem, {"W": tecu.ProxLinear(), "D": embed(strategy)}, case.start, 60)
+        assert result.certificate.holds
+        assert sum(v.audited for v in result.state.visits) >= 2
+
+
+def test_at_most_five_percent_of_the_visits_are_audited_at_random():
+    case = three_blocks()
+    result = run(case.problem, tecu.ProxLinear(), case.start, 400)
+    audited = sum(visit.audited for visit in result.state.visits)
+    assert 3 < audited <= 0.05 * len(result.state.visits) + 3
+    assert all(v.audited for v in result.state.visits[-3:])
+
+
+# -- wrong parts --------------------------------------------------------------------------------------------------
+
+
+class WrongGradient:
+    """Right at its own fixed point, wrong elsewhere: no descent test can see it once it has stopped."""
+
+    blocks = ("x",)
+
+    def value(self, z):
+        return 0.5 * float(np.sum(z["x"] ** 2))
+
+    def grad(self, block, z):
+        return z["x"] - 1.0
+
+    def lipschitz(self, block, z):
+        return 1.0
+
+
+@pytest.mark.parametrize("update", [tecu.ProxLinear(), tecu.Embed(strategies.ProxGradient())], ids=["step", "embed"])
+def test_a_wrong_gradient_is_found_out_even_at_its_fixed_point(update):
+    problem = tecu.Problem(WrongGradient(), {"x": terms.Zero()})
+    result = run(problem, update, {"x": np.ones(4)}, 5)
+    assert result.status is tecu.Status.STALLED
+    assert not result.certificate.holds
+    assert "gradient test" in result.certificate.reason
+
+
+@dataclass(frozen=True)
+class WrongProx:
+    """An l1 term whose prox shrinks the wrong way."""
+
+    weight: float = 0.5
+    is_convex: bool = True
+
+    def value(self, x):
+        return self.weight * float(np.abs(x).sum())
+
+    def prox(self, x, step):
+        return x + np.sign(x) * self.weight * step
+
+
+@pytest.mark.parametrize("update", [tecu.ProxLinear(), tecu.Embed(strategies.ProxGradient())], ids=["step", "embed"])
+def test_a_wrong_prox_is_found_out(update):
+    problem = tecu.Problem(couplings.Linear(np.eye(4), np.ones(4)), {"x": WrongProx()})
+    result = run(problem, update, {"x": np.full(4, 0.2)}, 8)
+    assert not result.certificate.holds
+    assert "prox" in result.certificate.reason or "Lyapunov" in result.certificate.reason
+
+
+class TooSmallLipschitz:
+    blocks = ("x",)
+
+    def value(self, z):
+        return 0.5 * float(np.sum(np.array([10.0, 1.0]) * z["x"] ** 2))
+
+    def grad(self, block, z):
+        return np.array([10.0, 1.0]) * z["x"]
+
+    def lipschitz(self, block, z):
+        return 2.0
+
+
+def test_a_too_small_lipschitz_constant_is_found_out():
+    result = run(tecu.Problem(TooSmallLipschitz(), {"x": terms.Zero()}), tecu.ProxLinear(), {"x": np.ones(2)}, 6)
+    assert result.certificate.verdict is Verdict.DOES_NOT_HOLD
+    assert "Lipschitz" in result.certificate.reason
+
+
+class WrongMinimize(TooSmallLipschitz):
+    def lipschitz(self, block, z):
+        return 10.0
+
+    def minimize(self, block, z, term, eta):
+        return 0.9 * z[block]
+
+
+def test_a_wrong_exact_update_is_found_out():
+    result = run(tecu.Problem(WrongMinimize(), {"x": terms.Zero()}), tecu.Proximal(), {"x": np.ones(2)}, 30)
+    assert not result.certificate.holds
+    assert "minimize" in result.certificate.reason
+
+
+# -- acceptance rules -----------------------------------------------------------------------------------------------
+
+
+def test_stationary_is_not_minimal():
+    """A point with a tiny error that raises the sub-problem is refused, on a non-convex block."""
+
+    class ToTheWorstPole:
+        """On the circle the farthest point from the target is stationary too."""
+
+        endless = True
+
+        def __call__(self, sub, u):
+            while True:
+                yield np.array([[-1.0], [1e-6]]) / math.hypot(1.0, 1e-6)
+
+    target = couplings.MatrixFactorization(np.array([[2.0], [0.0]]))
+    problem = tecu.Problem(target, {"W": terms.Box(1.0, 1.0), "D": terms.UnitColumns()})
+    start = {"W": np.ones((1, 1)), "D": np.array([[0.8], [0.6]])}
+    update = tecu.Embed(ToTheWorstPole(), eta=0.01, tau=1e-6 + 0.2, max_inner=2)
+    with pytest.warns(RuntimeWarning, match="never moved"):
+        result = run(problem, {"W": tecu.ProxLinear(), "D": update}, start, 8)
+    values = result.history["value"]
+    assert (np.diff(values) <= 1e-12).all()
+    assert result.z["D"][0, 0] > 0.99
+
+
+def test_garbage_falls_back_and_is_still_covered():
+    case = dictionary()
+
+    class Garbage:
+        endless = True
+
+        def __call__(self, sub, u):
+            while True:
+                yield sub.rng.normal(size=u.shape)
+
+    result = run(case.problem, {"W": tecu.ProxLinear(), "D": embed(Garbage(), max_inner=4)}, case.start, 20)
+    assert result.certificate.fallbacks == 20
+    assert result.certificate.verdict is Verdict.HOLDS
+    assert result.value < result.state.start_value
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, 1e300])
+def test_a_proposal_that_is_not_finite_or_huge_is_not_looked_at(bad):
+    case = dictionary()
+
+    def broken(u):
+        return np.full_like(u, bad)
+
+    result = run(case.problem, {"W": tecu.ProxLinear(), "D": embed(broken)}, case.start, 6)
+    assert result.certificate.holds
+    assert np.isfinite(result.value)
+
+
+def test_at_the_cap_keeping_what_descends_is_a_violation_and_keeping_what_is_covered_is_not():
+    case = dictionary()
+    kept, covered = (
+        run(
+            case.problem,
+            {"W": tecu.ProxLinear(), "D": tecu.Embed(strategies.ProxGradient(), eta=1e-3, max_inner=2, at_cap=rule)},
+            case.start,
+        )
+        for rule in ("keep_if_descends", "keep_if_covered")
+    )
+    assert any(v.outcome is Outcome.KEPT for v in kept.state.visits)
+    assert len(kept.certificate.violations) == sum(v.outcome is Outcome.KEPT for v in kept.state.visits)
+    assert any(v.outcome is Outcome.COVERED for v in covered.state.visits)
+    assert covered.certificate.holds
+
+
+def test_fixed_tolerance_has_no_theorem():
+    case = dictionary()
+    update = tecu.Embed(strategies.ProxGradient(), eta=1.0, tolerance=tecu.FixedTolerance(0.1), max_inner=50)
+    result = run(case.problem, {"W": tecu.ProxLinear(), "D": update}, case.start)
+    assert result.certificate.verdict is Verdict.DOES_NOT_HOLD
+    assert "no convergence theorem" in result.certificate.reason
+
+
+def test_a_network_proposes_once_and_gradient_steps_finish():
+    case = dictionary()
+    calls = []
+
+    def network(u):
+        calls.append(1)
+        return 0.9 * u
+
+    update = tecu.Embed(strategies.first_visit(network), strategies.ProxGradient())
+    result = run(case.problem, {"W": tecu.ProxLinear(), "D": update}, case.start)
+    assert len(calls) == 1
+    assert result.certificate.holds
+
+
+# -- the verdict as a function of the visits ---------------------------------------------------------------------------
+
+
+def state_with_faults(result, sweeps):
+    visits = [replace(v, fault="made up") if v.sweep in sweeps else v for v in result.state.visits]
+    return replace(result.state, visits=type(result.state.visits)(visits, len(visits)))
+
+
+@pytest.mark.parametrize(
+    ("sweeps", "verdict", "holds_from"),
+    [
+        ([], Verdict.HOLDS, 0),
+        ([2, 3], Verdict.HOLDS_FROM, 3),
+        ([34], Verdict.DOES_NOT_HOLD, None),  # a tail of 6 sweeps is less than 20 % of 40
+        ([32], Verdict.HOLDS_FROM, 32),
+        ([40], Verdict.DOES_NOT_HOLD, None),
+    ],
+)
+def test_holds_from_needs_a_tail(sweeps, verdict, holds_from):
+    case = three_blocks()
+    result = run(case.problem, tecu.ProxLinear(), case.start, 40)
+    certificate = certify(state_with_faults(result, sweeps))
+    assert certificate.verdict is verdict
+    assert certificate.holds_from == holds_from
+    assert certificate.holds == (holds_from is not None)
+
+
+def test_holds_to_rounding_is_said():
+    """A block at rest: errors at the level of rounding are accepted, and marked."""
+    case = dictionary(dtype=np.float32)
+    result = run(case.problem, tecu.Embed(strategies.FISTA(), max_inner=60), case.start, 400)
+    assert result.certificate.holds
+    floors = any(v.outcome is Outcome.ACCEPTED_BY_FLOOR for v in result.state.visits)
+    assert (result.certificate.verdict is Verdict.HOLDS_TO_ROUNDING) == floors
+
+
+def test_summary_names_what_is_assumed():
+    case = three_blocks()
+    text = run(case.problem, tecu.ProxLinear(), case.start).summary()
+    for word in ("holds", "Kurdyka", "coercive", "residual", "||x||"):
+        assert word in text

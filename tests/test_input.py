@@ -1,0 +1,160 @@
+"""Bad input is refused before the first step, in a sentence that names the block and the argument."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+import tecu
+from problems import dictionary
+from tecu import couplings, stop, strategies, terms
+
+CASE = dictionary()
+
+
+def with_block(block, value):
+    return {**CASE.start, block: value}
+
+
+def shape(block):
+    return CASE.start[block].shape
+
+
+@pytest.mark.parametrize(
+    ("start", "error", "words"),
+    [
+        ({"W": CASE.start["W"]}, ValueError, ["'D'", "missing"]),
+        ({**CASE.start, "Q": np.zeros(3)}, ValueError, ["'Q'", "does not know"]),
+        (with_block("W", np.full(shape("W"), np.nan)), ValueError, ["'W'", "NaN"]),
+        (with_block("W", np.full(shape("W"), np.inf)), ValueError, ["'W'", "Inf"]),
+        (with_block("W", np.zeros(shape("W"), dtype=int)), TypeError, ["'W'", "int64", "float"]),
+        (with_block("W", np.zeros((0, 16))), ValueError, ["'W'", "empty"]),
+        (with_block("W", np.zeros((7, 16))), ValueError, ["'W'", "(7, 16)"]),
+        (with_block("W", [[0.0] * 16] * 60), TypeError, ["'W'", "list"]),
+        (with_block("D", 2 * CASE.start["D"]), ValueError, ["'D'", "outside the domain", "project"]),
+        ([CASE.start], TypeError, ["dict", "list"]),
+    ],
+)
+def test_bad_starts(start, error, words):
+    with pytest.raises(error) as caught:
+        tecu.methods.palm(CASE.problem).run(start, stop=stop.MaxIter(1))
+    for word in words:
+        assert word in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: tecu.Embed(strategies.FISTA(), eta=1.0, c=0.6), ["0 < 2c < eta", "c=0.6", "eta=1.0"]),
+        (lambda: tecu.Embed(strategies.FISTA(), eta=1.0, c=0.5), ["0 < 2c < eta"]),
+        (lambda: tecu.Embed(strategies.FISTA(), eta=-1.0), ["eta"]),
+        (lambda: tecu.Embed(strategies.FISTA(), c=0.1), ["without eta"]),
+        (lambda: tecu.Embed(strategies.FISTA(), strategies.ADMM()), ["endless", "steps("]),
+        (lambda: tecu.Embed(), ["at least one strategy"]),
+        (lambda: tecu.Embed(strategies.FISTA(), at_cap="hope"), ["at_cap", "'hope'"]),
+        (lambda: tecu.Embed(strategies.FISTA(), max_inner=0), ["max_inner"]),
+        (lambda: tecu.ProxLinear(1.0), ["step_factor > 1"]),
+        (lambda: tecu.Proximal(0.0), ["eta > 0"]),
+        (lambda: tecu.Inertial(0.6, 0.2), ["alpha=0.6"]),
+        (lambda: tecu.Solver(CASE.problem, {"W": tecu.ProxLinear()}), ["'D'", "no update"]),
+        (lambda: tecu.Solver(CASE.problem, {"W": tecu.ProxLinear(), "Q": tecu.ProxLinear()}), ["'Q'"]),
+        (lambda: tecu.Solver(CASE.problem, tecu.ProxLinear(), schedule=["W"]), ["never visits", "'D'"]),
+        (lambda: tecu.Solver(CASE.problem, tecu.ProxLinear(), schedule=["W", "E"]), ["'E'"]),
+        (lambda: tecu.Solver(CASE.problem, tecu.ProxLinear(), schedule="random"), ["'random'", "cyclic"]),
+        (lambda: tecu.Problem(CASE.problem.coupling, {"W": terms.L0(0.1)}), ["'D'", "terms.Zero()"]),
+        (lambda: tecu.FixedTolerance(0.0), ["positive"]),
+        (lambda: tecu.SummableTolerance(1.0, power=1.0), ["power"]),
+        (lambda: stop.MaxIter(-1), ["-1"]),
+    ],
+)
+def test_bad_settings(make, words):
+    with pytest.raises(ValueError, match=re.escape(words[0])) as caught:
+        make()
+    for word in words:
+        assert word in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: tecu.Embed(strategies.FISTA), ["FISTA()"]),
+        (lambda: tecu.Embed("FISTA"), ["callable"]),
+        (lambda: tecu.Solver(CASE.problem, {"W": "palm", "D": tecu.ProxLinear()}), ["'W'", "not an update"]),
+        (lambda: tecu.Problem(object(), {"W": terms.L0(0.1)}), ["no method 'value'"]),
+        (lambda: tecu.Problem(CASE.problem.coupling, {"W": 3, "D": terms.Zero()}), ["'W'", "lacks value, prox"]),
+        (lambda: tecu.Problem(CASE.problem.coupling, {}), ["non-empty dict"]),
+        (lambda: tecu.methods.palm(CASE.problem).run(CASE.start, stop=10), ["stop must be a rule"]),
+    ],
+)
+def test_bad_types(make, words):
+    with pytest.raises(TypeError) as caught:
+        make()
+    for word in words:
+        assert word in str(caught.value)
+
+
+def test_proximal_without_a_closed_form_proposes_embed():
+    with pytest.raises(TypeError, match=r"block 'W'.*closed form.*Embed"):
+        tecu.methods.pam(CASE.problem).run(CASE.start)
+
+
+def test_a_gradient_of_the_wrong_shape_is_refused():
+    coupling = couplings.Functions(value=lambda z: 0.0, grads={"x": lambda z: np.zeros(4)})
+    problem = tecu.Problem(coupling, {"x": terms.Zero()})
+    with pytest.raises(ValueError, match=r"block 'x'.*gradient.*\(4,\).*\(3,\)"):
+        tecu.methods.palm(problem).run({"x": np.zeros(3)})
+
+
+def test_a_proposal_of_the_wrong_shape_is_refused():
+    update = tecu.Embed(lambda u: u[:-1], strategies.FISTA())
+    with pytest.raises(ValueError, match=r"block 'D'.*proposed \(9, 16\)"):
+        tecu.Solver(CASE.problem, {"W": tecu.ProxLinear(), "D": update}).run(CASE.start)
+
+
+def test_project_makes_a_start_feasible():
+    start = with_block("D", 2 * CASE.start["D"])
+    projected = CASE.problem.project(start)
+    np.testing.assert_allclose(projected["D"], CASE.start["D"], atol=1e-15)
+    assert projected["W"] is start["W"]
+    tecu.methods.palm(CASE.problem).run(projected, stop=stop.MaxIter(1))
+
+
+def blow_up(after):
+    """A coupling that turns NaN at its ``after``-th gradient."""
+    count = {"n": 0}
+
+    def grad(z):
+        count["n"] += 1
+        return np.full(3, np.nan) if count["n"] > after else z["x"]
+
+    return couplings.Functions(
+        value=lambda z: 0.5 * float(np.sum(z["x"] ** 2)), grads={"x": grad}, lipschitz={"x": 1.0}
+    )
+
+
+@pytest.mark.filterwarnings("ignore:invalid value")
+def test_nan_in_mid_run_returns_the_last_good_state():
+    solver = tecu.methods.palm(tecu.Problem(blow_up(6), {"x": terms.Zero()}))
+    result = solver.run({"x": np.ones(3)}, stop=stop.MaxIter(100))
+    assert result.status is tecu.Status.DIVERGED
+    assert "last good state" in result.status.value
+    assert np.isfinite(result.z["x"]).all()
+    assert np.isfinite(result.value)
+    assert len(result.history["value"]) == result.iterations + 1
+
+
+@pytest.mark.filterwarnings("ignore:invalid value")
+def test_iterate_ends_when_the_run_diverges():
+    solver = tecu.methods.palm(tecu.Problem(blow_up(6), {"x": terms.Zero()}))
+    states = list(solver.iterate({"x": np.ones(3)}))
+    assert states
+    assert np.isfinite(states[-1].z["x"]).all()
+
+
+def test_a_block_that_never_moves_is_warned_about():
+    problem = tecu.Problem(CASE.problem.coupling, {"W": terms.L0(1e9), "D": terms.UnitColumns()})
+    with pytest.warns(RuntimeWarning, match="block 'W' never moved"):
+        result = tecu.methods.palm(problem).run(CASE.start, stop=stop.MaxIter(3))
+    assert result.certificate.holds

@@ -1,0 +1,140 @@
+"""Every kind of array takes the same path: same iterates, the result where the input lived, float32 stays float32."""
+
+from __future__ import annotations
+
+from itertools import islice
+
+import array_api_strict
+import jax
+import numpy as np
+import pytest
+import torch
+from scipy.sparse import csr_array
+
+import tecu
+from problems import dictionary, unit_columns
+from tecu import couplings, stop, strategies, terms
+
+jax.config.update("jax_enable_x64", True)
+
+KINDS = {
+    "numpy": np.asarray,
+    "torch": lambda x: torch.from_numpy(np.array(x)),
+    "jax": lambda x: jax.numpy.asarray(x),
+    "strict": lambda x: array_api_strict.asarray(np.array(x)),
+}
+UPDATES = {
+    "prox-linear": lambda: tecu.ProxLinear(),
+    "inertial": lambda: tecu.ProxLinear(extrapolation=tecu.Inertial()),
+    "prox-gradient": lambda: tecu.Embed(strategies.ProxGradient(), eta=1.0),
+    "fista": lambda: tecu.Embed(strategies.FISTA(), eta=1.0),
+}
+
+
+def problem_of(kind, dtype=np.float64):
+    rng = np.random.default_rng(0)
+    D = unit_columns(rng.normal(size=(10, 16)))
+    W = rng.normal(size=(60, 16)) * (rng.random((60, 16)) < 0.15)
+    Y = (D @ W.T + 0.03 * rng.normal(size=(10, 60))).astype(dtype)
+    problem = tecu.Problem(couplings.MatrixFactorization(kind(Y)), {"W": terms.L0(0.02), "D": terms.UnitColumns()})
+    start = dictionary().start
+    return problem, {block: kind(x.astype(dtype)) for block, x in start.items()}
+
+
+def as_numpy(x):
+    return x.toarray() if hasattr(x, "toarray") else np.asarray(x)
+
+
+@pytest.mark.parametrize("kind", ["torch", "jax", "strict"])
+@pytest.mark.parametrize("update", UPDATES)
+def test_kinds_agree_with_numpy(kind, update):
+    problem, start = problem_of(np.asarray)
+    other, other_start = problem_of(KINDS[kind])
+    reference = islice(tecu.Solver(problem, UPDATES[update]()).iterate(start), 8)
+    states = tecu.Solver(other, UPDATES[update]()).iterate(other_start)
+    for one, two in zip(reference, states, strict=False):
+        for block in start:
+            assert type(two.z[block]) is type(other_start[block])
+            np.testing.assert_allclose(as_numpy(two.z[block]), one.z[block], rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_certificate_for_every_kind(kind):
+    problem, start = problem_of(KINDS[kind])
+    result = tecu.Solver(problem, {"W": tecu.ProxLinear(), "D": UPDATES["fista"]()}).run(start, stop=stop.MaxIter(10))
+    assert result.certificate.holds, result.certificate.reason
+    assert np.isfinite(result.certificate.residual)
+
+
+@pytest.mark.parametrize("kind", ["numpy", "torch", "jax", "strict"])
+def test_states_of_every_kind_are_saved(kind, tmp_path):
+    problem, start = problem_of(KINDS[kind])
+    solver = tecu.Solver(problem, UPDATES["fista"]())
+    state = next(solver.iterate(start))
+    tecu.save_state(tmp_path / "s.npz", state)
+    loaded = tecu.load_state(tmp_path / "s.npz")
+    for block in start:
+        assert type(loaded.z[block]) is type(start[block])
+    one, two = next(solver.iterate(state)), next(solver.iterate(loaded))
+    np.testing.assert_array_equal(as_numpy(one.z["D"]), as_numpy(two.z["D"]))
+
+
+@pytest.mark.parametrize("kind", ["numpy", "torch", "jax"])
+@pytest.mark.parametrize("update", UPDATES)
+def test_float32_stays_float32_and_its_certificate_holds(kind, update):
+    problem, start = problem_of(KINDS[kind], np.float32)
+    result = tecu.Solver(problem, UPDATES[update]()).run(start, stop=stop.MaxIter(60))
+    for block, x in result.z.items():
+        assert x.dtype == start[block].dtype
+    assert result.certificate.holds, result.certificate.reason
+    assert result.history["value"].dtype == np.float64
+    exact = 0.02 * np.count_nonzero(as_numpy(result.z["W"]))
+    assert result.value > exact
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("update", UPDATES)
+def test_csr_codes_agree_with_dense_ones(update, dtype, tmp_path):
+    problem, start = problem_of(np.asarray, dtype)
+    sparse_start = {**start, "W": csr_array(start["W"])}
+    solver = tecu.Solver(problem, {"W": tecu.ProxLinear(), "D": UPDATES[update]()})
+    dense, sparse = (solver.run(s, stop=stop.MaxIter(10)) for s in (start, sparse_start))
+    assert isinstance(sparse.z["W"], csr_array)
+    assert sparse.z["W"].dtype == dtype
+    assert sparse.certificate.holds, sparse.certificate.reason
+    tolerance = 1e-8 if dtype == np.float64 else 2e-2
+    assert sparse.value == pytest.approx(dense.value, rel=tolerance)
+    tecu.save_state(tmp_path / "s.npz", sparse.state)
+    loaded = tecu.load_state(tmp_path / "s.npz")
+    assert (loaded.z["W"] != sparse.z["W"]).nnz == 0
+
+
+def test_embedding_into_csr_codes():
+    problem, start = problem_of(np.asarray)
+    start = {**start, "W": csr_array(start["W"])}
+    result = tecu.Solver(problem, tecu.Embed(strategies.ProxGradient())).run(start, stop=stop.MaxIter(10))
+    assert isinstance(result.z["W"], csr_array)
+    assert result.certificate.holds, result.certificate.reason
+
+
+@pytest.mark.parametrize("backend", ["torch", "jax"])
+def test_a_function_of_the_blocks_is_enough(backend):
+    """``Autodiff``: H as a torch or JAX function, compared with the same problem by formula."""
+    problem, _ = problem_of(np.asarray)
+    other, other_start = problem_of(KINDS[backend])
+    Y = KINDS[backend](np.asarray(problem_data()))
+
+    def misfit(W, D):
+        return 0.5 * ((Y - D @ W.T) ** 2).sum()
+
+    auto = tecu.Problem(couplings.Autodiff(misfit), other.terms)
+    result = tecu.Solver(auto, tecu.ProxLinear()).run(other_start, stop=stop.MaxIter(15))
+    assert result.certificate.holds, result.certificate.reason
+    assert result.value == pytest.approx(problem.value({b: as_numpy(x) for b, x in result.z.items()}), rel=1e-9)
+
+
+def problem_data():
+    rng = np.random.default_rng(0)
+    D = unit_columns(rng.normal(size=(10, 16)))
+    W = rng.normal(size=(60, 16)) * (rng.random((60, 16)) < 0.15)
+    return D @ W.T + 0.03 * rng.normal(size=(10, 60))

@@ -1,0 +1,142 @@
+"""A state is enough to go on from: bit-identical iterates, one file, no pickle, whole or not at all."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import textwrap
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tecu
+from problems import dictionary, three_blocks, without_lipschitz
+from tecu import stop, strategies
+
+
+def solvers():
+    case = dictionary()
+    W = tecu.ProxLinear(extrapolation=tecu.Nesterov())
+    for name, update, schedule in [
+        ("admm", tecu.Embed(strategies.ADMM(), eta=1.0, c=0.25), "cyclic"),
+        ("fista", tecu.Embed(strategies.FISTA(), extrapolation=0.3), "shuffled"),
+        ("inertial", tecu.ProxLinear(extrapolation=tecu.Inertial()), ["W", "D", "W"]),
+    ]:
+        yield pytest.param(tecu.Solver(case.problem, {"W": W, "D": update}, schedule, seed=3), case.start, id=name)
+    case = without_lipschitz()
+    yield pytest.param(tecu.Solver(case.problem, tecu.Embed(strategies.ProxGradient())), case.start, id="back-tracking")
+
+
+def same(one, other):
+    for block in one.z:
+        np.testing.assert_array_equal(one.z[block], other.z[block])
+    assert one.value == other.value
+    records = [np.array([(v.move, v.error, v.inner, v.value) for v in state.visits]) for state in (one, other)]
+    np.testing.assert_array_equal(*records)
+
+
+@pytest.mark.parametrize(("solver", "start"), list(solvers()))
+def test_a_saved_run_goes_on_with_the_same_bits(solver, start, tmp_path):
+    states = list(islice(solver.iterate(start), 20))
+    path = tmp_path / "run.npz"
+    tecu.save_state(path, states[7])
+    loaded = tecu.load_state(path)
+    same(loaded, states[7])
+    *_, last = islice(solver.iterate(loaded), 12)
+    assert last.t == 20
+    same(last, states[-1])
+
+
+@pytest.mark.parametrize(("solver", "start"), list(solvers()))
+def test_going_on_from_a_result_equals_one_run(solver, start):
+    whole = solver.run(start, stop=stop.MaxIter(14))
+    half = solver.run(start, stop=stop.MaxIter(6))
+    assert half.iterations == 6
+    both = solver.run(half, stop=stop.MaxIter(14))
+    same(both.state, whole.state)
+    assert both.certificate.verdict is whole.certificate.verdict
+    assert len(both.history["value"]) == 15
+
+
+def test_two_runs_from_one_state_do_not_disturb_each_other():
+    case = three_blocks()
+    solver = tecu.methods.palm(case.problem)
+    state = next(solver.iterate(case.start))
+    first, second = solver.iterate(state), solver.iterate(state)
+    for _ in range(5):
+        same(next(first), next(second))
+    assert len(state.visits) == 3
+
+
+def test_a_state_of_another_problem_is_refused():
+    state = next(tecu.methods.palm(dictionary(0).problem).iterate(dictionary(0).start))
+    with pytest.raises(ValueError, match="another problem or to other settings"):
+        tecu.methods.palm(dictionary(1).problem).run(state)
+    with pytest.raises(ValueError, match="other settings"):
+        tecu.methods.palm(dictionary(0).problem, step_factor=1.2).run(state)
+
+
+def test_files_that_are_no_states_are_named_as_such(tmp_path):
+    path = tmp_path / "x.npz"
+    path.write_bytes(b"not a zip file")
+    with pytest.raises(ValueError, match="damaged or not"):
+        tecu.load_state(path)
+    np.savez(path, a=np.zeros(3))
+    with pytest.raises(ValueError, match="not a saved state"):
+        tecu.load_state(path)
+    np.savez(path, document=np.array([{"a": 1}], dtype=object))
+    with pytest.raises(ValueError, match="pickle"):
+        tecu.load_state(path)
+
+
+def test_a_truncated_file_is_refused_and_the_old_one_survives_a_failed_write(tmp_path):
+    case = three_blocks()
+    states = list(islice(tecu.methods.palm(case.problem).iterate(case.start), 2))
+    path = tmp_path / "run.npz"
+    tecu.save_state(path, states[0])
+    whole = path.read_bytes()
+    (tmp_path / "cut.npz").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(ValueError, match="damaged"):
+        tecu.load_state(tmp_path / "cut.npz")
+    bad = {**states[1].memory, "x": {"thing": object()}}
+    with pytest.raises(TypeError, match="numbers, strings"):
+        tecu.save_state(path, replace(states[1], memory=bad))
+    assert path.read_bytes() == whole
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["cut.npz", "run.npz"]
+
+
+def test_a_killed_run_resumes_to_the_same_result(tmp_path):
+    script = textwrap.dedent(
+        f"""
+        import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})
+        import time, tecu
+        from problems import dictionary
+        from tecu import stop, strategies
+        case = dictionary()
+        solver = tecu.Solver(case.problem, {{"W": tecu.ProxLinear(), "D": tecu.Embed(strategies.ADMM(), eta=1.0)}})
+        def say(state):
+            print(state.t, flush=True)
+            time.sleep(0.02)
+        save = tecu.Checkpoint({str(tmp_path / "run.npz")!r}, seconds=0)
+        solver.run(case.start, stop=stop.MaxIter(500), callbacks=[save, say])
+        """
+    )
+    child = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
+    assert child.stdout is not None
+    for line in child.stdout:
+        if int(line) >= 5:
+            child.send_signal(signal.SIGKILL)
+            break
+    child.wait()
+    child.stdout.close()
+    state = tecu.load_state(tmp_path / "run.npz")
+    assert 5 <= state.t < 500
+    case = dictionary()
+    solver = tecu.Solver(case.problem, {"W": tecu.ProxLinear(), "D": tecu.Embed(strategies.ADMM(), eta=1.0)})
+    resumed = solver.run(state, stop=stop.MaxIter(30))
+    whole = solver.run(case.start, stop=stop.MaxIter(30))
+    same(resumed.state, whole.state)

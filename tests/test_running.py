@@ -1,0 +1,152 @@
+"""Stop rules, schedules, callbacks, history, and what an import brings along."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from itertools import islice, pairwise
+
+import numpy as np
+import pytest
+
+import tecu
+from problems import dictionary, three_blocks
+from tecu import Status, methods, stop
+from tecu.stop import relative_change
+
+CASE = three_blocks()
+
+
+def palm():
+    return methods.palm(CASE.problem)
+
+
+def test_rules_combine():
+    always, never = stop.MaxIter(0), stop.TargetValue(-1.0)
+    state = next(palm().iterate(CASE.start))
+    for rule, expected in [
+        (always | never, Status.MAX_ITER),
+        (never | always, Status.MAX_ITER),
+        (always & never, None),
+        (always & always, Status.MAX_ITER),
+        (never | never, None),
+        (always & (never | always), Status.MAX_ITER),
+    ]:
+        assert rule.check(state, CASE.problem) is expected
+
+
+def test_statuses():
+    run = palm().run
+    assert run(CASE.start, stop=stop.MaxIter(3)).status is Status.MAX_ITER
+    assert run(CASE.start, stop=stop.MaxIter(3)).iterations == 3
+    assert run(CASE.start, stop=stop.MaxTime(0.0)).status is Status.MAX_TIME
+    assert run(CASE.start, stop=stop.TargetValue(1e9)).iterations == 0
+    target = run(CASE.start, stop=stop.MaxIter(10)).value
+    reached = run(CASE.start, stop=stop.TargetValue(target) | stop.MaxIter(100))
+    assert (reached.status, reached.iterations) == (Status.TARGET, 10)
+    assert run(CASE.start).status is Status.CONVERGED
+    assert run(CASE.start, stop=stop.When(lambda s: s.t == 4)).iterations == 4
+    fixed = run(CASE.start, stop=stop.MaxIter(100000))
+    assert fixed.status in (Status.STALLED, Status.MAX_ITER)
+
+
+def test_stationarity_rule_means_it():
+    result = palm().run(CASE.start, stop=stop.Stationarity(1e-6, every=3) | stop.MaxIter(5000))
+    assert result.status is Status.CONVERGED
+    assert result.iterations % 3 == 0
+    assert CASE.problem.stationarity(result.z) <= 1e-6
+
+
+def test_relative_change_is_the_papers():
+    """``max(||dD|| / ||D||, ||dW|| / ||W||, |dPsi| / |Psi|)``, computed by hand from the iterates."""
+    case = dictionary()
+    states = list(islice(methods.palm(case.problem).iterate(case.start), 6))
+    for before, after in pairwise(states[1:]):
+        changes = [np.linalg.norm(after.z[b] - before.z[b]) / np.linalg.norm(before.z[b]) for b in "WD"]
+        changes.append(abs(after.value - before.value) / abs(before.value))
+        assert relative_change(after, after.t) == pytest.approx(max(changes), rel=1e-9)
+    assert relative_change(states[0], 1) == np.inf  # W starts at zero: it has not converged
+
+
+def test_callbacks_see_every_state_and_may_stop():
+    seen = []
+    result = palm().run(CASE.start, stop=stop.MaxIter(50), callbacks=[lambda s: seen.append(s.t), lambda s: s.t == 7])
+    assert seen == list(range(1, 8))
+    assert result.status is Status.STOPPED
+
+
+def test_progress_line_prints_nothing_to_standard_output(capsys):
+    palm().run(CASE.start, stop=stop.MaxIter(3), progress=True)
+    assert capsys.readouterr().out == ""
+
+
+def test_best_so_far_is_kept_when_a_method_does_not_descend():
+    case = dictionary()
+    result = methods.ipalm(case.problem, alpha=0.45, beta=0.45, safeguard=False).run(case.start, stop=stop.MaxIter(40))
+    best = result.state.best_value
+    assert best == pytest.approx(min(result.history["value"]), rel=1e-12)
+    assert case.problem.value(result.best) == pytest.approx(best, rel=1e-10)
+
+
+# -- schedules ------------------------------------------------------------------------------------------------------
+
+
+def order_of(state):
+    return [visit.block for visit in state.visits.of_sweep(state.t)]
+
+
+def test_schedules():
+    def orders(schedule, seed=0):
+        solver = tecu.Solver(CASE.problem, tecu.ProxLinear(), schedule=schedule, seed=seed)
+        return [order_of(s) for s in islice(solver.iterate(CASE.start), 8)]
+
+    assert orders("cyclic") == [["x", "v", "w"]] * 8
+    assert orders(["x", "v", "x", "w"]) == [["x", "v", "x", "w"]] * 8
+    shuffled = orders("shuffled")
+    assert all(sorted(order) == ["v", "w", "x"] for order in shuffled)
+    assert len({tuple(order) for order in shuffled}) > 1
+    assert shuffled == orders("shuffled")
+    assert shuffled != orders("shuffled", seed=1)
+    assert orders(lambda t: ["x", "v"] if t % 2 else ["w"])[:2] == [["x", "v"], ["w"]]
+    assert orders(lambda t, rng: list(rng.permutation(["x", "v", "w"])))[0] != []
+
+
+def test_a_function_must_be_essentially_cyclic():
+    def solver(schedule):
+        return tecu.Solver(CASE.problem, tecu.ProxLinear(), schedule=schedule)
+
+    fair = solver(lambda t: ["x", "v"] if t % 3 else ["w"]).run(CASE.start, stop=stop.MaxIter(60))
+    assert fair.certificate.holds
+    unfair = solver(lambda t: ["x", "v", "w"] if t < 5 else ["x", "v"]).run(CASE.start, stop=stop.MaxIter(60))
+    assert not unfair.certificate.holds
+    assert "essentially cyclic" in unfair.certificate.reason
+    with pytest.raises(ValueError, match="'q'"):
+        solver(lambda t: ["q"]).run(CASE.start, stop=stop.MaxIter(2))
+    with pytest.raises(ValueError, match="empty"):
+        solver(lambda t: []).run(CASE.start, stop=stop.MaxIter(2))
+
+
+def test_a_shuffled_run_repeats_for_a_seed():
+    runs = [
+        tecu.Solver(CASE.problem, tecu.ProxLinear(), schedule="shuffled", seed=seed).run(
+            CASE.start, stop=stop.MaxIter(9)
+        )
+        for seed in (4, 4, 5)
+    ]
+    np.testing.assert_array_equal(runs[0].z["x"], runs[1].z["x"])
+    assert not np.array_equal(runs[0].z["x"], runs[2].z["x"])
+
+
+def test_unknown_history_column_is_explained():
+    with pytest.raises(KeyError, match="move_x"):
+        palm().run(CASE.start, stop=stop.MaxIter(1)).history["moves"]
+
+
+def test_import_brings_nothing_heavy():
+    code = (
+        "import sys, tecu; "
+        "heavy = {'torch', 'numba', 'dask', 'matplotlib', 'onnxruntime', 'jax', 'sklearn', 'PIL', 'rich'}; "
+        "print(sorted(heavy & set(sys.modules)))"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert out.strip() == "[]"
