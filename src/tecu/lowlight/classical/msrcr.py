@@ -57,7 +57,7 @@ def surround(plane: Picture, scale: float) -> Picture:
     from scipy.ndimage import gaussian_filter
 
     height, width = plane.shape
-    k = max(1, min(int(scale / FINE), min(height, width) // 16))
+    k = max(1, min(int(scale / FINE), min(height, width) // 32))
     small = shrunk(plane, -(-height // k) * -(-width // k)) if k > 1 else plane
     k = -(-height // small.shape[0])
     sigma = np.sqrt(max((scale / k) ** 2 - (1.0 - 1.0 / k**2) / 12.0, 0.0))
