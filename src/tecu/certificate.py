@@ -80,6 +80,11 @@ class Certificate:
         lines += [f"  assumed: {assumption}" for assumption in self.assumptions]
         return "\n".join(lines)
 
+    def _repr_html_(self) -> str:
+        from tecu.report.words import certificate_html
+
+        return certificate_html(self)
+
 
 def lyapunov(start_value: float, visits: Sequence[Visit]) -> list[float]:
     """``Phi`` at the start and after each visit."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, overload
@@ -10,6 +11,10 @@ from typing import TYPE_CHECKING, Any, overload
 from tecu.arrays import Array
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from matplotlib.figure import Figure
+
     from tecu.certificate import Certificate
     from tecu.history import History
 
@@ -205,3 +210,29 @@ class Result:
             f"{self.iterations} iterations, {self.state.seconds:.3g} s, objective {self.value:.6g}\n"
             f"{self.certificate.summary()}"
         )
+
+    def plot(self) -> Figure:
+        """All plots of the run on one figure, for a notebook; needs ``tecu[report]``."""
+        from tecu.report.plots import overview
+
+        return overview(self.history)
+
+    def report(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        title: str = "A run of tecu",
+        plots_folder: str | os.PathLike[str] | None = None,
+    ) -> Path:
+        """Write a self-contained HTML page: verdict, plots, work; needs ``tecu[report]``.
+
+        ``plots_folder`` asks for the plots as SVG and PNG files too.
+        """
+        from tecu.report import write_run
+
+        return write_run(self, path, title=title, plots_folder=plots_folder)
+
+    def _repr_html_(self) -> str:
+        from tecu.report.words import result_html
+
+        return result_html(self)

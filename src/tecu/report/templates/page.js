@@ -1,0 +1,3 @@
+for (const slider of document.querySelectorAll(".divider input")) {
+  slider.addEventListener("input", () => slider.parentElement.style.setProperty("--at", slider.value + "%"));
+}
