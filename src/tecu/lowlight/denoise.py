@@ -1,0 +1,92 @@
+r"""Noise that the gain has brought up: measured, and smoothed only where it shows.
+
+The noise is measured on ``R - G``, which has little of the scene in it: ``sigma`` is the median of ``|h|`` divided by
+``.6745 * 6``, ``h`` the second difference along rows and columns. The result's luma is smoothed by a guided filter
+whose ``eps = (2 sigma A)^2 + 1e-5`` follows the local amplification ``A``, then both colour differences with the
+smoothed luma as their guide. The floor of eps keeps flat skies free of blotches.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+Pixels = np.ndarray[Any, Any]
+
+LUMA_RADIUS, LUMA_FACTOR = 2, 2.0
+COLOUR_RADIUS, COLOUR_FACTOR = 4, 3.0
+EPS_FLOOR = 1e-5
+MARGIN = 2 * (LUMA_RADIUS + COLOUR_RADIUS)  # rows that a strip must see beyond its own
+QUIET, LOUD = 2.0 / 255.0, 6.0 / 255.0  # below no smoothing, above all of it
+UNLIFTED, LIFTED = 1.3, 2.2  # the same for the amplification
+BANDS = 48  # triples of rows on which the noise is measured
+
+
+def noise_level(pixels: Pixels, white: float) -> float:
+    """The standard deviation of the noise of ``pixels`` (``h x w x c``) as a share of white.
+
+    >>> import numpy as np
+    >>> noise = np.random.default_rng(0).normal(0.5, 0.05, (64, 64, 3))
+    >>> bool(abs(noise_level(noise, 1.0) - 0.05) < 0.01)
+    True
+    """
+    height, width, channels = pixels.shape
+    if height < 3 or width < 3:
+        return 0.0
+    tops = np.unique(np.linspace(0, height - 3, min(BANDS, height - 2)).astype(np.intp))
+    bands = pixels[tops[:, None] + np.arange(3)].astype(np.float32)
+    plane = bands[..., 0] - bands[..., 1] if channels > 1 else bands[..., 0]
+    down = plane[:, 0] - 2.0 * plane[:, 1] + plane[:, 2]
+    second = np.abs(down[:, :-2] - 2.0 * down[:, 1:-1] + down[:, 2:])
+    if channels > 1:  # R - G has the noise of two channels
+        return float(np.median(second) / (0.6745 * 6.0 * np.sqrt(2.0) * white))
+    return float(np.quantile(second, 0.25)) / (0.3186 * 6.0 * white)  # grey: the smoother half of the scene
+
+
+def smoothing_share(noise: Pixels, amplification: Pixels) -> Pixels:
+    """How much of the smoothing to take, 0 to 1, for noise of that size in the result after that amplification."""
+    loud = _smooth_step((noise - QUIET) / (LOUD - QUIET))
+    return loud * _smooth_step((amplification - UNLIFTED) / (LIFTED - UNLIFTED))
+
+
+def _smooth_step(x: Pixels) -> Pixels:
+    x = np.clip(x, 0.0, 1.0)
+    return np.asarray(x * x * (3.0 - 2.0 * x))
+
+
+def smoothed(picture: Pixels, noise: Pixels, share: Pixels) -> Pixels:
+    """``picture`` (``h x w x c`` floats) with ``share`` of the smoothing for the local ``noise``.
+
+    The readable twin of :func:`tecu.lowlight.kernels_denoise.smoothed_strip`.
+    """
+    if picture.shape[2] == 1:
+        plane = picture[..., 0]
+        return np.asarray(plane + share * (_luma_smoothed(plane, noise) - plane))[..., None]
+    y = 0.299 * picture[..., 0] + 0.587 * picture[..., 1] + 0.114 * picture[..., 2]
+    clean = _luma_smoothed(y, noise)
+    red, blue = (_guided(picture[..., c] - y, clean, noise) for c in (0, 2))
+    green = -(0.299 * red + 0.114 * blue) / 0.587
+    smooth = np.stack([clean + red, clean + green, clean + blue], axis=-1)
+    return np.asarray(picture + share[..., None] * (smooth - picture))
+
+
+def _luma_smoothed(y: Pixels, noise: Pixels) -> Pixels:
+    mean = _box(y, LUMA_RADIUS)
+    variance = np.maximum(_box(y * y, LUMA_RADIUS) - mean * mean, 0.0)
+    slope = variance / (variance + (LUMA_FACTOR * noise) ** 2 + EPS_FLOOR)
+    return np.asarray(_box(slope, LUMA_RADIUS) * y + _box(mean - slope * mean, LUMA_RADIUS))
+
+
+def _guided(plane: Pixels, guide: Pixels, noise: Pixels) -> Pixels:
+    mean_g, mean_p = _box(guide, COLOUR_RADIUS), _box(plane, COLOUR_RADIUS)
+    variance = np.maximum(_box(guide * guide, COLOUR_RADIUS) - mean_g * mean_g, 0.0)
+    covariance = _box(guide * plane, COLOUR_RADIUS) - mean_g * mean_p
+    slope = covariance / (variance + (COLOUR_FACTOR * noise) ** 2 + EPS_FLOOR)
+    return np.asarray(_box(slope, COLOUR_RADIUS) * guide + _box(mean_p - slope * mean_g, COLOUR_RADIUS))
+
+
+def _box(plane: Pixels, radius: int) -> Pixels:
+    from scipy.ndimage import uniform_filter
+
+    return np.asarray(uniform_filter(plane, 2 * radius + 1, mode="nearest"))

@@ -1,0 +1,194 @@
+"""The enhancer: a dark picture in, a good one out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tecu.certificate import Certificate
+from tecu.history import History
+from tecu.lowlight import tone
+from tecu.lowlight.denoise import noise_level
+from tecu.lowlight.exposure import Exposure, amplification, illumination_at
+from tecu.lowlight.grid import enlarge, following, shrink, whitepoint
+from tecu.lowlight.images import pictures, through
+from tecu.lowlight.model import MODELS, Decomposition, decompose
+from tecu.lowlight.network import Network, Proposal, default_network
+from tecu.lowlight.render import render
+
+Pixels = np.ndarray[Any, Any]
+
+STRONGEST = 2.0
+
+
+@dataclass(frozen=True)
+class Parts:
+    """``O = I R`` of a picture, at its own size, and the record of how ``I`` was found on the grid."""
+
+    illumination: Pixels
+    reflectance: Pixels
+    certificate: Certificate
+    history: History
+
+
+class Enhancer:
+    r"""``curve(O / I^s)``: the illumination I by :mod:`tecu.lowlight.model`, exponent and curve by the scene.
+
+    Parameters
+    ----------
+    method
+        ``"tecu"`` (the anchored model), ``"paper"`` (as printed), ``"pam"`` (no network), or a classical method's name.
+    strength
+        0 leaves the picture as it is, 1 is the default, up to 2 does more.
+    denoise
+        Whether to smooth the noise that the gain has brought up. A picture without noise is not touched by it.
+    model
+        An ONNX file from ``tecu train``, instead of the weights in the package.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> dark = np.random.default_rng(0).integers(0, 40, (32, 48, 3), dtype=np.uint8)
+    >>> bright = Enhancer()(dark)
+    >>> bright.shape, bright.dtype, bool(bright.mean() > 2 * dark.mean())
+    ((32, 48, 3), dtype('uint8'), True)
+    >>> Enhancer().decompose(dark).certificate.holds
+    True
+    """
+
+    def __init__(
+        self,
+        method: str = "tecu",
+        strength: float = 1.0,
+        denoise: bool = True,
+        *,
+        model: str | Path | None = None,
+    ) -> None:
+        if not (isinstance(strength, int | float) and 0.0 <= strength <= STRONGEST):  # also refuses NaN
+            raise ValueError(f"strength must be a number from 0 to {STRONGEST:g}, got {strength!r}")
+        self.method, self.strength, self.denoise = method, float(strength), bool(denoise)
+        self._classical = None if method in MODELS else _classical(method)
+        self._model = model
+        if model is not None:
+            self.network  # noqa: B018  (a bad file is refused here, not at the first picture)
+
+    def __repr__(self) -> str:
+        model = "" if self._model is None else f", model={str(self._model)!r}"
+        return f"Enhancer({self.method!r}, strength={self.strength:g}, denoise={self.denoise}{model})"
+
+    @cached_property
+    def network(self) -> Network:
+        """The networks in use."""
+        return default_network() if self._model is None else Network(self._model)
+
+    def __call__(self, image: Any) -> Any:
+        """The enhanced picture, of the same kind, dtype and shape; transparency is kept."""
+        return through(image, self._enhance)
+
+    def decompose(self, image: Any) -> Parts:
+        """Illumination, reflectance, certificate and history of one picture."""
+        found = pictures(image)
+        if len(found) != 1:
+            raise ValueError(f"decompose takes one picture, got a batch of {len(found)}")
+        if self._classical is not None:
+            raise ValueError(f"decompose: method {self.method!r} has no decomposition; {_names()} have one")
+        pixels = found[0]
+        small = _rgb(shrink(_rgb(pixels)))
+        parts, _ = self._decompose(small)
+        slope, offset = following(parts.illumination, small.max(axis=-1))
+        shape = pixels.shape[:2]
+        observed = pixels.astype(np.float32) / np.float32(whitepoint(pixels.dtype))
+        light = illumination_at(observed.max(axis=-1), enlarge(slope, shape), enlarge(offset, shape))
+        reflectance = observed / light[..., None]
+        if np.ndim(image) == 2:
+            reflectance = reflectance[..., 0]
+        return Parts(light, reflectance, parts.certificate, parts.history)
+
+    def analyse(self, image: Any) -> Exposure:
+        """What the picture needs: illumination on the grid, tone, noise."""
+        found = pictures(image)
+        if len(found) != 1 or self._classical is not None:
+            raise ValueError("analyse takes one picture, and a method of the Retinex model")
+        return self._analyse(found[0])
+
+    def apply(self, image: Any, exposure: Exposure) -> Any:
+        """The picture rendered with an exposure that :meth:`analyse` has found, perhaps for a neighbouring frame."""
+        if self.strength == 0.0:
+            return through(image, np.copy)
+        return through(image, lambda pixels: render(pixels, exposure, self.denoise))
+
+    def _enhance(self, pixels: Pixels) -> Pixels:
+        if self.strength == 0.0:
+            return pixels.copy()
+        if self._classical is not None:
+            return self._by_classical(pixels)
+        return render(pixels, self._analyse(pixels), self.denoise)
+
+    def _analyse(self, pixels: Pixels) -> Exposure:
+        small = shrink(_rgb(pixels))
+        brightest = small.max(axis=-1)
+        parts, proposal = self._decompose(small)
+        slope, offset = following(parts.illumination, brightest)
+        light = illumination_at(brightest, slope, offset)
+        if proposal is None or self.method in ("paper", "pam"):
+            chosen = tone.by_rule(small, light)
+        else:
+            chosen = tone.by_network(small, light, proposal.exponent, proposal.knots)
+        chosen = chosen.with_strength(self.strength)
+        lifted = amplification(brightest, light, chosen)
+        noise = noise_level(pixels, whitepoint(pixels.dtype)) if self.denoise else 0.0
+        return Exposure(slope, offset, chosen, lifted, noise)
+
+    def _decompose(self, small: Pixels) -> tuple[Decomposition, Proposal | None]:
+        brightest = np.ascontiguousarray(small.max(axis=-1))
+        if self.method == "pam":
+            return decompose(brightest, brightest, "pam"), None
+        proposal = self.network(small)
+        return decompose(brightest, proposal.illumination, self.method), proposal
+
+    def _by_classical(self, pixels: Pixels) -> Pixels:
+        """A classical method works on floats; strength blends its result with the picture."""
+        from tecu.lowlight.render import finished
+
+        assert self._classical is not None
+        white = np.float32(whitepoint(pixels.dtype))
+        observed = pixels.astype(np.float32) / white
+        plain = observed[..., 0] if pixels.shape[2] == 1 else observed
+        result = np.asarray(self._classical(plain)).reshape(observed.shape)
+        return finished(observed + np.float32(self.strength) * (result - observed), pixels)
+
+
+def enhance(image: Any, strength: float = 1.0) -> Any:
+    """The picture, enhanced: ``Enhancer(strength=strength)(image)``.
+
+    ``image`` is ``h x w``, ``h x w x c`` or ``n x h x w x c`` (NumPy or torch; uint8, uint16 or floats in [0, 1]), or a
+    PIL image; the same kind comes back.
+
+    >>> import numpy as np
+    >>> grey = np.full((16, 16), 0.05)
+    >>> bool(enhance(grey).mean() > 0.1), bool(np.array_equal(enhance(grey, strength=0), grey))
+    (True, True)
+    """
+    return Enhancer(strength=strength)(image)
+
+
+def _rgb(pixels: Pixels) -> Pixels:
+    return np.repeat(pixels, 3, axis=2) if pixels.shape[2] == 1 else pixels
+
+
+def _names() -> str:
+    return ", ".join(repr(name) for name in MODELS)
+
+
+def _classical(method: str) -> Any:
+    """A classical method by its name, from the registry that is loaded only when asked for."""
+    from tecu.lowlight import classical
+
+    if method not in classical.METHODS and ":" not in method:
+        known = ", ".join(map(repr, classical.METHODS))
+        raise ValueError(f"method must be one of {_names()}, {known}, or 'module:function'; got {method!r}")
+    return classical.get(method)

@@ -1,0 +1,65 @@
+"""What is found out about a picture before a pixel of the result is made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tecu.lowlight.denoise import smoothing_share
+from tecu.lowlight.model import DARKEST, HEADROOM
+from tecu.lowlight.tone import Tone
+
+Pixels = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Exposure:
+    """Illumination ``I = slope V + offset`` (maps on the grid), tone, amplification on the grid, noise of the input.
+
+    ``result = tone.curve(O / I^tone.exponent)``, ``V = max(R, G, B)``, ``I`` kept in ``[V / .97, 1]``.
+    """
+
+    slope: Pixels
+    offset: Pixels
+    tone: Tone
+    amplification: Pixels
+    noise: float = 0.0
+
+    def blend(self, other: Exposure, weight: float) -> Exposure:
+        """``(1 - weight)`` of this and ``weight`` of the other, part by part; the other alone if its grid differs."""
+        if self.slope.shape != other.slope.shape:
+            return other
+
+        def mix(a: Any, b: Any) -> Any:
+            return (1.0 - weight) * a + weight * b
+
+        return Exposure(
+            np.asarray(mix(self.slope, other.slope), dtype=np.float32),
+            np.asarray(mix(self.offset, other.offset), dtype=np.float32),
+            Tone(
+                float(mix(self.tone.exponent, other.tone.exponent)),
+                np.asarray(mix(self.tone.curve, other.tone.curve)),
+            ),
+            np.asarray(mix(self.amplification, other.amplification), dtype=np.float32),
+            float(mix(self.noise, other.noise)),
+        )
+
+    def smoothing(self) -> tuple[Pixels, Pixels]:
+        """Noise in the result, and how much of it to smooth away: maps on the grid."""
+        noise = (self.noise * self.amplification).astype(np.float32)
+        return noise, smoothing_share(noise, self.amplification).astype(np.float32)
+
+
+def illumination_at(brightest: Pixels, slope: Pixels, offset: Pixels) -> Pixels:
+    """``clip(slope V + offset, V / .97, 1)``."""
+    lowest = np.clip(brightest / np.float32(HEADROOM), DARKEST, 1.0)
+    return np.asarray(np.clip(slope * brightest + offset, lowest, 1.0))
+
+
+def amplification(brightest: Pixels, light: Pixels, tone: Tone) -> Pixels:
+    """By how much the tone lifts each cell of the grid: result over input, one 8-bit step added to both."""
+    raised = np.clip(brightest * light ** np.float32(-tone.exponent), 0.0, 1.0)
+    result = np.interp(raised, np.linspace(0.0, 1.0, len(tone.curve)), tone.curve)
+    return np.asarray((result + 1 / 255) / (brightest + 1 / 255), dtype=np.float32)

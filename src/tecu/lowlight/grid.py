@@ -1,0 +1,93 @@
+"""The small grid on which a picture is decomposed, and the way back to its pixels.
+
+Illumination is smooth, so it is found on a grid whose longest side is 192. On the way back it follows the edges of the
+picture: on the grid ``I = a V + b`` is fitted in small windows (He and Sun's guided filter), and the smooth maps ``a``
+and ``b`` are interpolated instead of ``I``, ``V = max(R, G, B)``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from PIL import Image
+from scipy.ndimage import uniform_filter
+
+Pixels = np.ndarray[Any, Any]
+
+LONGEST_SIDE = 192
+LARGE = 700_000  # pixels from which the compiled kernels pay: loading the compiler takes a while
+WINDOW = 5
+FLATNESS = 1e-3  # variance of V below which a window counts as flat and I is not made to follow V
+
+
+def whitepoint(dtype: Any) -> float:
+    """The value that is white: 255, 65535, or 1 for floats."""
+    dtype = np.dtype(dtype)
+    return float(np.iinfo(dtype).max) if dtype.kind == "u" else 1.0
+
+
+def shrink(pixels: Pixels, longest: int = LONGEST_SIDE) -> Pixels:
+    """``pixels`` (``h x w x 3``) as float32 in [0, 1], averaged down until no side exceeds ``longest``."""
+    height, width = pixels.shape[:2]
+    scale = longest / max(height, width)
+    size = (max(1, round(width * scale)), max(1, round(height * scale)))
+    if scale >= 1.0:
+        return np.asarray(pixels, dtype=np.float32) / np.float32(whitepoint(pixels.dtype))
+    if pixels.dtype == np.uint8:
+        if height * width >= LARGE:
+            from tecu.lowlight import kernels
+
+            return kernels.shrink(pixels, (size[1], size[0]))
+        gap = 3.0 if scale < 1 / 6 else None  # whole cells are averaged first: half the time, the same picture
+        small = Image.fromarray(pixels).resize(size, Image.Resampling.BOX, reducing_gap=gap)
+        return np.asarray(small, dtype=np.float32) / np.float32(255)
+    cells = max(1, int(1 / (2 * scale)))
+    coarse = _cell_means(pixels, cells) / np.float32(whitepoint(pixels.dtype))
+    planes = [
+        np.asarray(Image.fromarray(np.ascontiguousarray(coarse[..., c])).resize(size, Image.Resampling.BOX))
+        for c in range(3)
+    ]
+    return np.stack(planes, axis=-1)
+
+
+def _cell_means(pixels: Pixels, cells: int) -> Pixels:
+    """Means over ``cells x cells`` pixels, float32, a few rows at a time; an incomplete last cell is left out."""
+    if cells == 1:
+        return pixels.astype(np.float32)
+    rows, columns = pixels.shape[0] // cells, pixels.shape[1] // cells
+    out = np.empty((rows, columns, pixels.shape[2]), dtype=np.float32)
+    for row in range(rows):
+        strip = pixels[row * cells : (row + 1) * cells, : columns * cells]
+        out[row] = strip.reshape(cells, columns, cells, -1).mean(axis=(0, 2), dtype=np.float32)
+    return out
+
+
+def following(light: Pixels, brightest: Pixels) -> tuple[Pixels, Pixels]:
+    """``(a, b)`` with ``light`` close to ``a brightest + b`` in every window, both smooth; ``0 <= a``."""
+
+    def mean(x: Pixels) -> Pixels:
+        return np.asarray(uniform_filter(x, WINDOW, mode="nearest"))
+
+    mean_v, mean_i = mean(brightest), mean(light)
+    covariance = mean(brightest * light) - mean_v * mean_i
+    variance = mean(brightest * brightest) - mean_v * mean_v
+    slope = np.maximum(covariance, 0.0) / (np.maximum(variance, 0.0) + FLATNESS)
+    return mean(slope).astype(np.float32), mean(mean_i - slope * mean_v).astype(np.float32)
+
+
+def positions(length: int, count: int) -> tuple[Pixels, Pixels]:
+    """For each of ``length`` pixels, the cell left of it on a grid of ``count`` and the way to the next, in [0, 1]."""
+    place = np.clip((np.arange(length) + 0.5) * (count / length) - 0.5, 0.0, count - 1.0)
+    left = np.minimum(place.astype(np.int64), max(count - 2, 0))
+    return left, (place - left).astype(np.float32)
+
+
+def enlarge(plane: Pixels, shape: tuple[int, int], rows: slice = slice(None)) -> Pixels:
+    """``rows`` of ``plane`` interpolated to ``shape``, linear between the centres of its cells."""
+    top, down = (part[rows] for part in positions(shape[0], plane.shape[0]))
+    left, across = positions(shape[1], plane.shape[1])
+    below, right = np.minimum(top + 1, plane.shape[0] - 1), np.minimum(left + 1, plane.shape[1] - 1)
+    upper, lower = plane[top], plane[below]
+    strip = upper + down[:, None] * (lower - upper)
+    return np.asarray(strip[:, left] + across * (strip[:, right] - strip[:, left]))

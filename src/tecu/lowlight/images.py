@@ -1,0 +1,95 @@
+"""Pictures of every kind as arrays ``h x w x c``, and back to the kind they came in."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+Pixels = np.ndarray[Any, Any]
+Picture = Callable[[Pixels], Pixels]
+
+KINDS = "uint8, uint16, or floats in [0, 1]"
+SHAPES = "height x width, height x width x channels (1 to 4), or a batch of the latter"
+
+
+def through(image: Any, work: Picture) -> Any:
+    """``work`` done on each picture of ``image`` (``h x w x 1`` or ``h x w x 3``), in the kind ``image`` came in.
+
+    >>> import numpy as np
+    >>> through(np.zeros((4, 5), dtype=np.uint8), lambda pixels: pixels + np.uint8(1)).shape
+    (4, 5)
+    """
+    if _is_pil(image):
+        return _through_pil(image, work)
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(image, torch.Tensor):
+        result = _through_array(image.detach().cpu().numpy(), work)
+        return torch.from_numpy(np.ascontiguousarray(result)).to(image.device)
+    return _through_array(_checked(image), work)
+
+
+def pictures(image: Any) -> list[Pixels]:
+    """The pictures in ``image``, ``h x w x 1`` or ``h x w x 3`` each, without transparency."""
+    seen: list[Pixels] = []
+
+    def look(pixels: Pixels) -> Pixels:
+        seen.append(pixels)
+        return pixels
+
+    through(image, look)
+    return seen
+
+
+def _checked(image: Any) -> Pixels:
+    array = np.asarray(image)
+    if array.dtype == object or array.dtype.kind not in "uf":
+        raise TypeError(f"image: its values must be {KINDS}, got {array.dtype} ({type(image).__name__})")
+    return array
+
+
+def _through_array(array: Pixels, work: Picture) -> Pixels:
+    array = _checked(array)
+    if array.dtype not in (np.uint8, np.uint16, np.float16, np.float32, np.float64):
+        raise TypeError(f"image: its values must be {KINDS}, got {array.dtype}")
+    fits = array.ndim == 2 or (array.ndim in (3, 4) and 1 <= array.shape[-1] <= 4)
+    if not fits or array.size == 0:
+        raise ValueError(f"image: expected {SHAPES}, got shape {array.shape}")
+    if array.dtype.kind == "f":
+        low, high = float(array.min()), float(array.max())
+        if not (low >= 0.0 and high <= 1.0):  # also true for NaN
+            raise ValueError(f"image: floats must be in [0, 1] without NaN, got {low:g} to {high:g}")
+    if array.dtype == np.float16:
+        return _through_array(array.astype(np.float32), work).astype(np.float16)
+    if array.ndim == 2:
+        return work(array[..., None])[..., 0]
+    if array.ndim == 4:
+        return np.stack([_through_array(picture, work) for picture in array])
+    colours = {1: 1, 2: 1, 3: 3, 4: 3}[array.shape[2]]
+    if colours == array.shape[2]:
+        return work(array)
+    return np.concatenate([work(np.ascontiguousarray(array[..., :colours])), array[..., colours:]], axis=-1)
+
+
+def _is_pil(image: Any) -> bool:
+    module = sys.modules.get("PIL.Image")
+    return module is not None and isinstance(image, module.Image)
+
+
+def _through_pil(image: Any, work: Picture) -> Any:
+    """A PIL image keeps its mode where that has levels of grey or colour; other modes become the nearest such."""
+    from PIL import Image
+
+    mode = image.mode
+    if mode.startswith("I;16"):
+        pixels = np.asarray(image).astype(np.uint16)
+        return Image.fromarray(_through_array(pixels, work))
+    if mode == "F":
+        return Image.fromarray(_through_array(np.asarray(image), work))
+    if mode not in ("L", "LA", "RGB", "RGBA"):
+        transparent = mode in ("PA", "La", "RGBa") or "transparency" in image.info
+        mode = "RGBA" if transparent else ("L" if mode == "1" else "RGB")
+        image = image.convert(mode)
+    return Image.fromarray(_through_array(np.asarray(image), work))

@@ -1,0 +1,227 @@
+"""Compiled kernels for large pictures of 8 or 16 bits; imported only when there is one.
+
+Rows are handed over flat, ``R G B R G B ...``, and indices are unsigned: that is what lets the compiler use vectors and
+leave out its checks (three times faster than indexing ``pixels[y, x, c]``).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit, uint32, uint64
+
+from tecu.lowlight.denoise import MARGIN
+from tecu.lowlight.exposure import Exposure
+from tecu.lowlight.grid import positions, whitepoint
+from tecu.lowlight.kernels_denoise import smoothed_strip, work_space
+from tecu.lowlight.model import DARKEST, HEADROOM
+
+Pixels = np.ndarray[Any, Any]
+
+STRIP = 96
+FRACTION = 9  # bits of the mantissa that the table of gains distinguishes: 0.1 % of the gain
+ROWS_A_CELL = 10  # rows of a cell that are averaged, at least; the noise of 200 pixels is small enough
+SIZE = {np.dtype(np.uint8): (1 << 13, 16), np.dtype(np.uint16): (1 << 16, 15)}  # of the curve's table; bits of a gain
+_LOWEST = int(np.float32(DARKEST).view(np.int32))
+_SHIFT = 23 - FRACTION
+
+
+def render(pixels: Pixels, exposure: Exposure, smoothing: tuple[Pixels, Pixels] | None) -> Pixels:
+    """The result for ``pixels``, ``h x w x c``; ``smoothing`` is noise and share on the grid, or ``None``."""
+    pixels = np.ascontiguousarray(pixels)
+    height, width, channels = pixels.shape
+    flat, out = pixels.reshape(height, -1), np.empty_like(pixels)
+    rows, columns = positions(height, exposure.slope.shape[0]), positions(width, exposure.slope.shape[1])
+    size, fixed = SIZE[pixels.dtype]
+    gain = gains(exposure.tone.exponent, size * 2**fixed / whitepoint(pixels.dtype))
+    scene = (exposure.slope, exposure.offset, *rows, *columns, gain, table_of(exposure, pixels.dtype))
+    fill = _rgb_rows if channels == 3 else _grey_rows
+    scale, bits = np.float32(1.0 / whitepoint(pixels.dtype)), np.uint32(fixed)
+    if smoothing is None:
+        fill(flat, out.reshape(height, -1), 0, height, 0, *scene, scale, bits)
+        return out
+    noise, share = smoothing
+    deepest = min(STRIP + 2 * MARGIN, height)
+    strip = np.empty((deepest, width * channels), dtype=pixels.dtype)
+    noises, shares = (np.empty((deepest, width), dtype=np.float32) for _ in range(2))
+    work = work_space(deepest, width)
+    white = int(whitepoint(pixels.dtype))
+    for top in range(0, height, STRIP):
+        bottom = min(top + STRIP, height)
+        first, last = max(top - MARGIN, 0), min(bottom + MARGIN, height)
+        depth, inner = last - first, slice(top - first, bottom - first)
+        fill(flat, strip, first, last, first, *scene, scale, bits)
+        _enlarge_rows(share, shares[:depth], first, *rows, *columns)
+        if np.any(shares[:depth]):  # else there is nothing to smooth in this strip
+            _enlarge_rows(noise, noises[:depth], first, *rows, *columns)
+            smoothed_strip(strip[:depth], noises[:depth], shares[:depth], *work, scale)
+        _finish(strip[inner], flat[top:bottom], out.reshape(height, -1)[top:bottom], white)
+    return out
+
+
+def gains(exponent: float, unit: float) -> Pixels:
+    """``unit I^-exponent`` as integers, for I from the darkest to 1, indexed by the leading bits of I as a float."""
+    count = ((int(np.float32(1.0).view(np.int32)) - _LOWEST) >> _SHIFT) + 1
+    bits = (_LOWEST + (np.arange(count, dtype=np.int64) << _SHIFT) + (1 << (_SHIFT - 1))).astype(np.int32)
+    light = bits.view(np.float32).astype(np.float64)
+    light[-1] = 1.0
+    return np.asarray(np.floor(unit * light**-exponent), dtype=np.uint32)
+
+
+def table_of(exposure: Exposure, dtype: Any) -> Pixels:
+    """The curve as a table of results; only entries that none but a white value reaches are white."""
+    size, white = SIZE[np.dtype(dtype)][0], whitepoint(dtype)
+    curve = exposure.tone.curve
+    place = np.minimum((np.arange(size + 2) + 0.5) / size, 1.0)
+    values = np.rint(np.interp(place, np.linspace(0.0, 1.0, len(curve)), curve) * white)
+    nearly = int((white - 1.0) * size / white) + 1
+    values[:nearly] = np.minimum(values[:nearly], white - 1.0)
+    values[nearly:] = np.rint(curve[-1] * white)
+    return values.astype(dtype)
+
+
+def shrink(pixels: Pixels, shape: tuple[int, int]) -> Pixels:
+    """``pixels`` (8-bit, ``h x w x 3``) averaged over the cells of a grid of that ``shape``; float32 in [0, 1].
+
+    Of cells with many rows only some rows are read.
+    """
+    pixels = np.ascontiguousarray(pixels)
+    height, width, channels = pixels.shape
+    down = (np.arange(shape[0] + 1) * height) // shape[0]
+    across = (np.arange(shape[1] + 1) * width) // shape[1]
+    step = max(1, min(height // shape[0] // ROWS_A_CELL, 64))
+    out = np.empty((*shape, channels), dtype=np.float32)
+    _cell_means(pixels.reshape(height, -1), down, across, step, channels, out)
+    return out
+
+
+@njit(cache=True, nogil=True)
+def _cell_means(flat, down, across, step, channels, out):  # type: ignore[no-untyped-def]  # pragma: no cover
+    sums = np.empty(flat.shape[1], np.uint32)
+    for i in range(out.shape[0]):
+        sums[:] = 0
+        count = 0
+        for y in range(down[i], down[i + 1], step):
+            _add_row(flat[y], sums)
+            count += 1
+        for j in range(out.shape[1]):
+            share = np.float32(1.0) / np.float32(255 * count * (across[j + 1] - across[j]))
+            for c in range(channels):
+                total = uint64(0)
+                for x in range(across[j], across[j + 1]):
+                    total += sums[x * channels + c]
+                out[i, j, c] = np.float32(total) * share
+
+
+@njit(cache=True, nogil=True)
+def _add_row(row, sums):  # type: ignore[no-untyped-def]  # pragma: no cover
+    for x in range(row.size):
+        sums[x] += uint32(row[x])
+
+
+@njit(cache=True, nogil=True, fastmath=True)
+def _widen(row, left, across, out):  # type: ignore[no-untyped-def]  # pragma: no cover
+    """A line of the grid, interpolated to the pixels of a row."""
+    last = row.size - 1
+    for x in range(out.size):
+        k = left[x]
+        out[x] = row[k] + across[x] * (row[min(k + 1, last)] - row[k])
+
+
+@njit(cache=True, nogil=True, fastmath=True)
+def _rgb_light(row, scale, a0, a1, b0, b1, part, light):  # type: ignore[no-untyped-def]  # pragma: no cover
+    """``I = clip(a V + b, V / .97, 1)`` along a row."""
+    for x in range(light.size):
+        v = np.float32(max(row[3 * x], max(row[3 * x + 1], row[3 * x + 2]))) * scale
+        a, b = a0[x] + part * (a1[x] - a0[x]), b0[x] + part * (b1[x] - b0[x])
+        lowest = max(v * np.float32(1.0 / HEADROOM), np.float32(DARKEST))
+        light[x] = min(max(a * v + b, lowest), np.float32(1.0))
+
+
+@njit(cache=True, nogil=True, fastmath=True)
+def _grey_light(row, scale, a0, a1, b0, b1, part, light):  # type: ignore[no-untyped-def]  # pragma: no cover
+    for x in range(light.size):
+        v = np.float32(row[x]) * scale
+        a, b = a0[x] + part * (a1[x] - a0[x]), b0[x] + part * (b1[x] - b0[x])
+        lowest = max(v * np.float32(1.0 / HEADROOM), np.float32(DARKEST))
+        light[x] = min(max(a * v + b, lowest), np.float32(1.0))
+
+
+@njit(cache=True, nogil=True)
+def _rgb_tone(row, out, bits, gain, table, fixed):  # type: ignore[no-untyped-def]  # pragma: no cover
+    """``curve(O / I^s)`` along a row; the product is at most 1, because ``I >= V / .97`` and ``s <= 1``."""
+    for x in range(bits.size):
+        g = gain[uint64(uint32(bits[x] - _LOWEST) >> uint32(_SHIFT))]
+        out[3 * x] = table[uint64(uint32(uint32(row[3 * x]) * g) >> fixed)]
+        out[3 * x + 1] = table[uint64(uint32(uint32(row[3 * x + 1]) * g) >> fixed)]
+        out[3 * x + 2] = table[uint64(uint32(uint32(row[3 * x + 2]) * g) >> fixed)]
+
+
+@njit(cache=True, nogil=True)
+def _grey_tone(row, out, bits, gain, table, fixed):  # type: ignore[no-untyped-def]  # pragma: no cover
+    for x in range(bits.size):
+        g = gain[uint64(uint32(bits[x] - _LOWEST) >> uint32(_SHIFT))]
+        out[x] = table[uint64(uint32(uint32(row[x]) * g) >> fixed)]
+
+
+def _rows(light_row: Any, tone_row: Any) -> Any:
+    """A kernel for whole rows out of one for the light and one for the tone."""
+
+    @njit(cache=True, nogil=True)
+    def fill(  # type: ignore[no-untyped-def]
+        flat, out, first, last, base, slope, offset, top, down, left, across, gain, table, scale, fixed
+    ):  # pragma: no cover
+        width = left.size
+        a0, a1, b0, b1 = (
+            np.empty(width, np.float32),
+            np.empty(width, np.float32),
+            np.empty(width, np.float32),
+            np.empty(width, np.float32),
+        )
+        light = np.empty(width, np.float32)
+        bits = light.view(np.int32)
+        known = -1
+        for y in range(first, last):
+            upper = top[y]
+            if upper != known:  # a new line of the grid, once in some twenty rows
+                lower = min(upper + 1, slope.shape[0] - 1)
+                _widen(slope[upper], left, across, a0)
+                _widen(slope[lower], left, across, a1)
+                _widen(offset[upper], left, across, b0)
+                _widen(offset[lower], left, across, b1)
+                known = upper
+            light_row(flat[y], scale, a0, a1, b0, b1, down[y], light)
+            tone_row(flat[y], out[y - base], bits, gain, table, fixed)
+
+    return fill
+
+
+_rgb_rows, _grey_rows = _rows(_rgb_light, _rgb_tone), _rows(_grey_light, _grey_tone)
+
+
+@njit(cache=True, nogil=True, fastmath=True)
+def _enlarge_rows(plane, out, base, top, down, left, across):  # type: ignore[no-untyped-def]  # pragma: no cover
+    """Rows of ``plane`` interpolated to the picture's pixels, from row ``base`` on."""
+    width = out.shape[1]
+    upper_row, lower_row = np.empty(width, np.float32), np.empty(width, np.float32)
+    known = -1
+    for y in range(out.shape[0]):
+        upper = top[y + base]
+        if upper != known:
+            _widen(plane[upper], left, across, upper_row)
+            _widen(plane[min(upper + 1, plane.shape[0] - 1)], left, across, lower_row)
+            known = upper
+        part, row = down[y + base], out[y]
+        for x in range(width):
+            row[x] = upper_row[x] + part * (lower_row[x] - upper_row[x])
+
+
+@njit(cache=True, nogil=True)
+def _finish(strip, pixels, out, white):  # type: ignore[no-untyped-def]  # pragma: no cover
+    """Copy; white only where the picture was white already."""
+    for y in range(out.shape[0]):
+        source, before, row = strip[y], pixels[y], out[y]
+        for x in range(row.size):
+            value = source[x]
+            row[x] = value if value < white or before[x] == white else white - 1

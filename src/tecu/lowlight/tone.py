@@ -1,0 +1,115 @@
+r"""How bright the result shall be: the exponent of the gain and one curve for the whole picture.
+
+    result = curve(O / I^s)
+
+The network proposes ``s`` and the curve; it has learnt very well to leave good photos alone, but not how bright a very
+dark scene should be. There a rule takes over half of the decision: ``s = 0.75`` and the power that brings the mean luma
+to ``clip(.464 + .05 log(y / .051), .40, .51)``, ``y`` the mean luma of the picture.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tecu.lowlight.features import luma
+
+Pixels = np.ndarray[Any, Any]
+
+RULE_EXPONENT = 0.75
+RULE_WEIGHT = 0.5
+SAMPLES = 4096  # values of the curve that are kept
+
+
+@dataclass(frozen=True)
+class Tone:
+    """``s`` and the curve, sampled at 0, 1/4096, ..., 1."""
+
+    exponent: float
+    curve: Pixels
+
+    def with_strength(self, strength: float) -> Tone:
+        """Exponent (at most 1) and distance of the curve to the diagonal, times ``strength``; 0 is the identity."""
+        diagonal = np.linspace(0.0, 1.0, len(self.curve))
+        curve = np.clip(diagonal + strength * (self.curve - diagonal), 0.0, 1.0)
+        return Tone(min(self.exponent * strength, 1.0), np.maximum.accumulate(curve))
+
+
+def curve_through(knots: Pixels) -> Pixels:
+    """The smooth monotone curve (Fritsch and Carlson) through equally spaced ``knots``, sampled.
+
+    >>> import numpy as np
+    >>> curve = curve_through(np.linspace(0.0, 1.0, 11))
+    >>> bool(np.allclose(curve, np.linspace(0.0, 1.0, len(curve))))
+    True
+    """
+    knots = np.asarray(knots, dtype=np.float64)
+    pieces = len(knots) - 1
+    rise = np.diff(knots) * pieces
+    slope = np.empty_like(knots)
+    slope[0], slope[-1] = rise[0], rise[-1]
+    total = rise[1:] + rise[:-1]
+    slope[1:-1] = np.where(total > 0, 2 * rise[1:] * rise[:-1] / np.where(total > 0, total, 1.0), 0.0)
+    place = np.linspace(0.0, pieces, SAMPLES + 1)
+    left = np.minimum(place.astype(np.intp), pieces - 1)
+    t = place - left
+    low, high, m0, m1 = knots[left], knots[left + 1], slope[left] / pieces, slope[left + 1] / pieces
+    curve = low + t * (m0 + t * (3 * (high - low) - 2 * m0 - m1 + t * (m0 + m1 - 2 * (high - low))))
+    return np.asarray(np.clip(np.maximum.accumulate(curve), 0.0, 1.0))
+
+
+def target_luma(mean: float) -> float:
+    """``clip(.464 + .05 log(y / .051), .40, .51)``: the mean luma the rule aims at for a picture of mean luma ``y``."""
+    return float(np.clip(0.464 + 0.05 * np.log(max(mean, 1e-6) / 0.051), 0.40, 0.51))
+
+
+def rule_weight(mean: float) -> float:
+    """The share of the rule: 0 for pictures brighter than .30 in the mean, half of the decision below .20."""
+    return RULE_WEIGHT * float(np.clip((0.30 - mean) / 0.10, 0.0, 1.0))
+
+
+def power_for(picture: Pixels, target: float) -> float:
+    """The ``p`` in [1/6, 6] with mean luma of ``picture^p`` equal to ``target``."""
+    log_picture = np.log(np.maximum(picture[::2, ::2], 1e-6))
+    low, high = np.log(1 / 6), np.log(6.0)
+    for _ in range(16):
+        middle = (low + high) / 2
+        if float(luma(np.exp(np.float32(np.exp(middle)) * log_picture)).mean()) > target:
+            low = middle
+        else:
+            high = middle
+    return float(np.exp((low + high) / 2))
+
+
+def by_rule(picture: Pixels, light: Pixels) -> Tone:
+    """The rule alone; a picture that is bright already is left as it is."""
+    mean = float(luma(picture).mean())
+    weight = rule_weight(mean) / RULE_WEIGHT
+    exponent = RULE_EXPONENT * weight
+    return Tone(exponent, _blend(_diagonal(), _rule_curve(picture, light, exponent, mean), weight))
+
+
+def by_network(picture: Pixels, light: Pixels, exponent: float, knots: Pixels) -> Tone:
+    """The network's tone, mixed with the rule where the picture (``h x w x 3`` on the grid) is dark."""
+    mean = float(luma(picture).mean())
+    weight = rule_weight(mean)
+    mixed = (1.0 - weight) * exponent + weight * RULE_EXPONENT
+    curve = curve_through(knots)
+    if weight > 0.0:
+        curve = _blend(curve, _rule_curve(picture, light, mixed, mean), weight)
+    return Tone(mixed, curve)
+
+
+def _rule_curve(picture: Pixels, light: Pixels, exponent: float, mean: float) -> Pixels:
+    brightened = np.clip(picture * light[..., None] ** np.float32(-exponent), 0.0, 1.0)
+    return np.asarray(_diagonal() ** power_for(brightened, target_luma(mean)))
+
+
+def _diagonal() -> Pixels:
+    return np.linspace(0.0, 1.0, SAMPLES + 1)
+
+
+def _blend(first: Pixels, second: Pixels, weight: float) -> Pixels:
+    return np.asarray((1.0 - weight) * first + weight * second)

@@ -1,0 +1,69 @@
+"""Clean photos from a folder, with their licences."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".tif", ".tiff", ".webp", ".bmp"})
+LONGEST_SIDE = 1280
+LICENCE_FILE = "licences.csv"
+
+
+@dataclass(frozen=True)
+class Photo:
+    """A clean photo: 8-bit RGB pixels, its file name, and what ``licences.csv`` says about it."""
+
+    name: str
+    pixels: np.ndarray[Any, Any]
+    licence: str = "not stated"
+    author: str = "not stated"
+    source: str = ""
+
+
+def load_photos(folder: str | Path) -> list[Photo]:
+    """The photos below ``folder`` in the order of their names, each at most 1280 pixels long.
+
+    A file ``licences.csv`` in the folder (columns ``file``, ``licence``, ``author``, ``source``) tells the licence
+    of each photo; it ends up in the model's card.
+    """
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise ValueError(f"photos: {str(folder)!r} is not a folder")
+    stated = _licences(folder / LICENCE_FILE)
+    photos = []
+    for path in sorted(folder.rglob("*")):
+        if path.suffix.lower() not in SUFFIXES:
+            continue
+        row = stated.get(path.name, {})
+        photos.append(
+            Photo(
+                name=path.name,
+                pixels=_pixels(path),
+                licence=row.get("licence") or "not stated",
+                author=row.get("author") or "not stated",
+                source=row.get("source") or "",
+            )
+        )
+    if len(photos) < 2:
+        raise ValueError(f"photos: {str(folder)!r} holds {len(photos)} picture files, at least 2 are needed")
+    return photos
+
+
+def _licences(path: Path) -> dict[str, dict[str, str]]:
+    if not path.is_file():
+        return {}
+    with path.open(newline="", encoding="utf-8") as handle:
+        return {row.get("file", ""): row for row in csv.DictReader(handle)}
+
+
+def _pixels(path: Path) -> np.ndarray[Any, Any]:
+    with Image.open(path) as image:
+        rgb = image.convert("RGB")
+        rgb.thumbnail((LONGEST_SIDE, LONGEST_SIDE), Image.Resampling.LANCZOS)
+        return np.asarray(rgb, dtype=np.uint8)
