@@ -24,7 +24,7 @@ from tecu.terms.base import (
     through_dense,
     whole,
 )
-from tecu.terms.separable import Separable, soft
+from tecu.terms.separable import Separable, clipped, soft
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,8 @@ class L0(Addable):
 
     def subdiff_distance(self, x: Array, g: Array) -> float:
         """The norm of ``g`` on the support of ``x``: at 0 every slope is a subgradient."""
-        return Separable(self.entrywise).subdiff_distance(x, g)
+        slope = whole(g)
+        return norm(slope if self.weight == 0 else slope * (whole(x) != 0))
 
 
 @dataclass(frozen=True)
@@ -129,8 +130,12 @@ class BoundedL0(Addable):
         return Separable(self.entrywise).value(x)
 
     def prox(self, x: Array, step: float) -> Array:
-        """``z = clip(x)`` where ``|z| (|x| - |z|/2) > weight step``, else 0."""
-        return Separable(self.entrywise).prox(x, checked_step(self, step))
+        """``z = clip(x)`` where ``|z| (|x| - |z|/2) > weight step``, else 0: again a threshold on ``|x|``."""
+        step = checked_step(self, step)
+        threshold = math.sqrt(2 * self.weight) * math.sqrt(step)
+        if threshold > self.bound:  # then z is at the bound
+            threshold = self.weight * step / self.bound + self.bound / 2
+        return on_entries(lambda values: clipped(hard(values, threshold), -self.bound, self.bound), x)
 
     def subdiff_distance(self, x: Array, g: Array) -> float:
         """The norm of ``g`` on the support, at the bound only of its part that points inwards."""

@@ -196,6 +196,8 @@ def to_unit(x: Array, axis: int, ball: bool) -> Array:
             inside = norms * size <= 1
         return xp.where(inside, x, scaled / xp.where(inside, xp.ones_like(norms), norms))
     empty = norms == 0
+    if not bool(xp.any(empty)):
+        return scaled / norms
     unit = scaled / xp.where(empty, xp.ones_like(norms), norms)
     return xp.where(empty, unit + _first_coordinate(x, axis), unit)
 

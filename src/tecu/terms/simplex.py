@@ -80,13 +80,11 @@ def _to_simplex(x: Array, axis: int, total: float) -> Array:
     counts = from_numpy(np.arange(1.0, length + 1).reshape(shape), x)
     descending = xp.flip(xp.sort(y, axis=axis), axis=axis)
     theta = xp.max((running_sum(descending, axis) - 1) / counts, axis=axis, keepdims=True)
-    for _ in range(2):  # two Newton steps undo the rounding of the running sum
-        z = xp.clip(y - theta, 0, None)
-        positive = xp.where(z > 0, xp.ones_like(z), xp.zeros_like(z))
-        count = xp.clip(xp.sum(positive, axis=axis, keepdims=True), 1, None)
-        theta = theta + (xp.sum(z, axis=axis, keepdims=True) - 1) / count
     z = xp.clip(y - theta, 0, None)
-    return z / xp.sum(z, axis=axis, keepdims=True) * total
+    count = xp.sum(xp.where(z > 0, xp.ones_like(z), xp.zeros_like(z)), axis=axis, keepdims=True)
+    # The running sum has rounded; one Newton step brings theta back to full precision.
+    theta = theta + (xp.sum(z, axis=axis, keepdims=True) - 1) / count
+    return xp.clip(y - theta, 0, None) * total
 
 
 def _mean_where(mask: Any, values: Any, axis: int) -> Any:
