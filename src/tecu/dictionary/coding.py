@@ -152,8 +152,8 @@ def descend(
 
 def sweep(
     D: Matrix, previous: Matrix, A: Matrix, B: Matrix, eta: float = 0.0, ball: bool = False, team: Workers = ALONE
-) -> None:
-    """One pass of exact minimisation over the atoms, in place.
+) -> float:
+    """One pass of exact minimisation over the atoms, in place; returns by how much the objective fell.
 
     Atom ``j`` becomes the minimiser of ``1/2 <A, DD'> - <B, D> + eta/2 ||D - previous||^2`` over the unit sphere (or
     ball), the others held. Blocks of atoms share one matrix product: the same iterates, faster.
@@ -161,8 +161,10 @@ def sweep(
     from tecu.dictionary.kernels_atoms import sweep_block
 
     number = D.dtype.type
+    descent = 0.0
     for first in range(0, len(D), SWEEP_BLOCK):
         rows = slice(first, first + SWEEP_BLOCK)
         U = team.product(A[rows], D)
         np.subtract(B[rows], U, out=U)
-        sweep_block(D, previous, U, A, first, number(eta), ball)
+        descent += sweep_block(D, previous, U, A, first, number(eta), ball)
+    return descent

@@ -7,6 +7,7 @@ ever formed but in :meth:`BatchedFactorization.value`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
@@ -41,13 +42,20 @@ class BatchedFactorization(BlockCoupling):
         self.batches = list(batches)
         self.names = [f"W{i}" for i in range(len(batches))]
         self.blocks = (*self.names, "D")
-        self.team = team or Workers(1)
+        self._team = team or Workers(1)
         self.half_square = 0.5 * self.rows.square()
         self._totals: Totals | None = None
         self._atoms: Atoms | None = None
+        self._visited: dict[str, tuple[dict[str, Any], float]] = {}
+        self._misfits: dict[str, tuple[Any, Matrix, float]] = {}
 
     def __repr__(self) -> str:
         return f"BatchedFactorization({self.rows!r}, {len(self.batches)} batches)"
+
+    @property
+    def team(self) -> Workers:
+        """The threads that share a batch; no part of the problem."""
+        return self._team
 
     def batch(self, name: str) -> Matrix:
         """The samples of a block of codes, dense."""
@@ -66,14 +74,24 @@ class BatchedFactorization(BlockCoupling):
         self._totals.follow(z)
         return self._totals
 
+    def value_by_totals(self, block: str, z: Blocks) -> float:
+        """``H(z)`` through the totals; at the place of a block's latest visit it is known from then."""
+        visited, value = self._visited.get(block, ({}, 0.0))
+        if visited and all(visited[name] is z[name] for name in self.blocks):
+            return value
+        value = self.totals(z).value(self.atoms(z["D"]))
+        self._visited[block] = (dict(z), value)
+        return value
+
     def value(self, z: Blocks) -> float:
-        """``H(z)``, by residual."""
-        D = np.ascontiguousarray(z["D"].T)
-        total = 0.0
+        """``H(z)``, by residual; a batch whose codes and dictionary are those of the last call is not computed again."""
+        D = z["D"]
+        atoms = np.ascontiguousarray(D.T)
         for name in self.names:
-            misfit = z[name] @ D - self.batch(name)
-            total += inner(misfit, misfit)
-        return 0.5 * total
+            known = self._misfits.get(name)
+            if known is None or known[0] is not z[name] or known[1] is not D:
+                self._misfits[name] = (z[name], D, _half_misfit(self.batch(name), z[name], atoms))
+        return math.fsum(self._misfits[name][2] for name in self.names)
 
     def restrict(self, block: str, z: Blocks) -> CodesOfBatch | Dictionary:
         """``H`` as a function of one batch's codes, or of the dictionary."""
@@ -100,12 +118,12 @@ class Atoms:
 
 
 class Totals:
-    """``A = sum W_b'W_b`` and ``B = sum W_b'Y_b`` in float64, following the codes from visit to visit."""
+    """``A = sum W_b'W_b`` (folded) and ``B = sum W_b'Y_b`` in float64, following the codes from visit to visit."""
 
     def __init__(self, coupling: BatchedFactorization, z: Blocks) -> None:
         m, n = z["D"].shape[1], z["D"].shape[0]
         self.coupling = coupling
-        self.A, self.B = np.zeros((m, m)), np.zeros((m, n))
+        self.folded, self.B = np.zeros((m, m)), np.zeros((m, n))
         self._held: dict[str, Any] = {}
 
     def follow(self, z: Blocks) -> None:
@@ -119,12 +137,22 @@ class Totals:
             Y = self.coupling.batch(name)
             for codes, sign in ((old, -1.0), (new, 1.0)):
                 if codes is not None:
-                    add_totals(codes.indptr, codes.indices, codes.data, Y, sign, self.A, self.B)
+                    add_totals(codes.indptr, codes.indices, codes.data, Y, sign, self.folded, self.B)
             self._held[name] = new
+
+    def unfolded(self, dtype: Any) -> Matrix:
+        """``A``."""
+        from tecu.dictionary.kernels_atoms import unfold
+
+        A = np.empty(self.folded.shape, dtype)
+        unfold(self.folded, A)
+        return A
 
     def value(self, atoms: Atoms) -> float:
         """``H`` by Gram matrices."""
-        fit = 0.5 * inner(self.A, atoms.gram) - inner(self.B, atoms.rows)
+        from tecu.dictionary.kernels_atoms import inner_product
+
+        fit = 0.5 * inner_product(self.folded, atoms.gram) - inner_product(self.B, atoms.rows)
         return max(0.0, self.coupling.half_square + fit)
 
 
@@ -154,7 +182,7 @@ class CodesOfBatch(QuadraticRestricted):
 
     @cached_property
     def _value(self) -> float:
-        return self.coupling.totals(self.z).value(self.atoms)
+        return self.coupling.value_by_totals(self.block, self.z)
 
     @cached_property
     def _misfit(self) -> float:
@@ -192,8 +220,8 @@ class Dictionary(QuadraticRestricted):
     def _totals(self) -> tuple[Matrix, Matrix, float]:
         totals = self.coupling.totals(self.z)
         dtype = self.previous.dtype
-        value = totals.value(self.coupling.atoms(self.previous))
-        return totals.A.astype(dtype), totals.B.astype(dtype), value
+        value = self.coupling.value_by_totals(self.block, self.z)
+        return totals.unfolded(dtype), totals.B.astype(dtype), value
 
     @property
     def A(self) -> Matrix:

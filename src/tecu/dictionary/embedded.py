@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from tecu.arrays import Array
+from tecu.arrays import Array, inner, norm
 from tecu.dictionary.coding import Matrix, Polished, descend, greedy, polish, sweep
 from tecu.dictionary.coupling import CodesOfBatch, Dictionary
-from tecu.inexact import Candidate
+from tecu.inexact import Candidate, Numbers
 from tecu.subproblem import SubProblem
 
 
@@ -47,7 +47,12 @@ class PolishedCodes:
 
         parts = team.map(code, u.shape[0])
         codes = parts[0].codes if len(parts) == 1 else _stack([part.codes for part in parts])
-        yield Candidate(codes)
+        if any(part.unsettled for part in parts):
+            yield codes
+        else:
+            square = sum(part.gradient_square for part in parts)
+            numbers = Numbers(0.0, float(np.sqrt(square)), 0.0, sum(part.change for part in parts))
+            yield Candidate(codes, prox_point=codes, tau=tau, numbers=numbers)
         while True:
             codes, _ = sub.prox_gradient_step(codes)
             yield codes
@@ -79,18 +84,27 @@ class DescendedCodes:
             u = self.descend(smooth, sub, step)
 
     def greedy(self, smooth: CodesOfBatch) -> Any:
-        """Greedy codes, cut to the box."""
-        cap = self.n_nonzero or min(smooth.gram.shape[0], smooth.samples.shape[1])
+        """Greedy codes of a batch, cut to the box."""
         parts = smooth.coupling.team.map(
-            lambda piece: greedy(
-                smooth.correlations(piece), smooth.gram, stop=self.penalty, penalty=self.penalty, cap=cap,
-                positive=self.lower >= 0,
-            ),
-            len(smooth.samples),
+            lambda piece: self._greedy(smooth.samples[piece], smooth.atoms.rows, smooth.gram), len(smooth.samples)
+        )
+        return _stack(parts)
+
+    def _greedy(self, Y: Matrix, D: Matrix, gram: Matrix) -> Any:
+        cap = self.n_nonzero or min(D.shape)
+        codes = greedy(
+            Y @ D.T, gram, stop=self.penalty, penalty=self.penalty, cap=cap, positive=self.lower >= 0
+        )
+        np.clip(codes.values, self.lower, self.upper, out=codes.values)
+        return codes.csr(len(D), is_sorted=False)
+
+    def from_scratch(self, Y: Matrix, D: Matrix, gram: Matrix) -> Any:
+        """Codes of samples ``Y`` for atoms ``D``, without a past."""
+        start = self._greedy(Y, D, gram)
+        return descend(
+            Y @ D.T, gram, start, penalty=self.penalty, cap=self.n_nonzero or len(D), lower=self.lower,
+            upper=self.upper, moves=self.moves,
         )  # fmt: skip
-        for part in parts:
-            np.clip(part.values, self.lower, self.upper, out=part.values)
-        return _stack([part.csr(len(smooth.gram), is_sorted=False) for part in parts])
 
     def descend(self, smooth: CodesOfBatch, sub: SubProblem, start: Any) -> Any:
         """Coordinate descent on the sub-problem from ``start``."""
@@ -144,11 +158,25 @@ class ColumnSweeps:
         smooth = sub.smooth
         assert isinstance(smooth, Dictionary)
         atoms, previous = np.array(u.T, order="C"), np.ascontiguousarray(sub.previous.T)
+        descent = 0.0
         while True:
-            sweep(atoms, previous, smooth.A, smooth.B, sub.eta, self.ball, smooth.coupling.team)
-            yield _columns(atoms)
+            descent += sweep(atoms, previous, smooth.A, smooth.B, sub.eta, self.ball, smooth.coupling.team)
+            yield self.candidate(sub, smooth, atoms, previous, -descent)
 
-
-def _columns(atoms: Matrix) -> Matrix:
-    """A copy of the atoms as columns."""
-    return atoms.copy().T
+    def candidate(
+        self, sub: SubProblem, smooth: Dictionary, atoms: Matrix, previous: Matrix, change: float
+    ) -> Candidate:
+        """The prox point of ``atoms``, its error and its change of the sub-problem, for two matrix products."""
+        A, B, eta, product = smooth.A, smooth.B, sub.eta, smooth.coupling.team.product
+        tau = smooth.lipschitz(sub.memory) + eta
+        gradient = product(A, atoms) - B + eta * (atoms - previous)
+        point = atoms - gradient / tau
+        lengths = np.linalg.norm(point, axis=1, keepdims=True)
+        point /= np.maximum(lengths, 1) if self.ball else lengths
+        back = atoms - point
+        curved = product(A, back) + eta * back  # the second derivative of phi applied to u - u~
+        error = tau * back - curved
+        at_point = gradient - curved
+        change += 0.5 * inner(back, curved) - inner(back, gradient)  # from u on to u~
+        numbers = Numbers(norm(error), norm(at_point), inner(error, point - previous), change)
+        return Candidate(atoms.copy().T, prox_point=point.T, tau=tau, numbers=numbers)

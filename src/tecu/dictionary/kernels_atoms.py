@@ -13,31 +13,63 @@ RELAXED = {"contract", "reassoc", "nsz", "arcp"}
 
 @njit(nogil=True, cache=True, fastmath=RELAXED)
 def add_totals(indptr, indices, data, Y, sign, A, B):  # type: ignore[no-untyped-def]
-    """``A += sign W'W`` and ``B += sign W'Y`` for CSR codes ``W`` (samples x atoms) and ``Y`` (samples x features)."""
+    """``A += sign folded(W'W)`` and ``B += sign W'Y`` for CSR codes ``W`` (samples x atoms) and ``Y`` (samples x features).
+
+    The symmetric ``W'W`` is folded into its upper triangle, off-diagonal entries doubled: half the scattered writes, and
+    ``<W'W, G> = <folded, G>`` for a symmetric ``G``. Indices must be sorted.
+    """
     n = Y.shape[1]
     for p in range(Y.shape[0]):
         y = Y[p]
         for s in range(indptr[p], indptr[p + 1]):
-            i = indices[s]
             w = sign * data[s]
-            for t in range(indptr[p], indptr[p + 1]):
-                A[i, indices[t]] += w * data[t]
-            row = B[i]
+            total = A[indices[s]]
+            total[indices[s]] += w * data[s]
+            for t in range(s + 1, indptr[p + 1]):
+                total[indices[t]] += 2 * w * data[t]
+            row = B[indices[s]]
             for f in range(n):
                 row[f] += w * y[f]
 
 
+@njit(nogil=True, cache=True)
+def unfold(folded, A):  # type: ignore[no-untyped-def]
+    """The symmetric matrix behind a folded one, tile by tile."""
+    m = folded.shape[0]
+    for r in range(0, m, 32):
+        for c in range(r, m, 32):
+            for i in range(r, min(r + 32, m)):
+                for j in range(max(i, c), min(c + 32, m)):
+                    x = folded[i, j] if i == j else folded[i, j] / 2
+                    A[i, j] = x
+                    A[j, i] = x
+
+
+@njit(nogil=True, cache=True, fastmath=RELAXED)
+def inner_product(left, right):  # type: ignore[no-untyped-def]
+    """``<left, right>`` in float64, whatever the precisions."""
+    total = 0.0
+    for i in range(left.shape[0]):
+        a, b = left[i], right[i]
+        for j in range(left.shape[1]):
+            total += np.float64(a[j]) * np.float64(b[j])
+    return total
+
+
 @njit(nogil=True, cache=True, fastmath=RELAXED)
 def sweep_block(D, previous, U, A, first, eta, ball):  # type: ignore[no-untyped-def]
-    """Exact minimisation over the atoms ``first, first + 1, ...`` one after the other.
+    """Exact minimisation over the atoms ``first, first + 1, ...`` one after the other; returns by how much it descends.
 
-    On entry ``U = B_J - A_J D`` for the block ``J``; the atoms of ``D`` in ``J`` are replaced, and ``U`` is used up.
+    On entry ``U = B_J - A_J D`` for the block ``J``; the atoms of ``D`` in ``J`` are replaced, and ``U`` is used up. On the sphere
+    the objective is ``-<v, d>`` in one atom, on the ball ``(A_jj + eta)/2 ||d||^2 - <v, d>``.
     """
     size, n = U.shape
     change = np.empty(n, D.dtype)
+    descent = 0.0
     for r in range(size):
         j = first + r
         own = A[j, j]
+        curvature = own + eta
         d = D[j]
         old = previous[j]
         u = U[r]
@@ -47,20 +79,28 @@ def sweep_block(D, previous, U, A, first, eta, ball):  # type: ignore[no-untyped
             square += u[f] * u[f]
         length = np.sqrt(square)
         if ball:
-            curvature = own + eta
             if curvature <= 0:
                 continue
-            length = max(length, curvature)
+            length = max(length, np.float64(curvature))
         if length <= 0:
             continue
-        scale = 1 / length
+        scale = D.dtype.type(1 / length)
+        moved, outward = 0.0, 0.0
         for f in range(n):
             v = u[f] * scale
             change[f] = v - d[f]
+            moved += change[f] * change[f]
+            outward += change[f] * v
             d[f] = v
+        # <v, change> with v = length * (the new atom), less the quadratic part; exact in the small numbers.
+        if ball:
+            descent += (length - curvature) * outward + 0.5 * curvature * moved
+        else:
+            descent += 0.5 * length * moved
         for s in range(r + 1, size):
             a = A[first + s, j]
             if a != 0:
                 row = U[s]
                 for f in range(n):
                     row[f] -= a * change[f]
+    return descent

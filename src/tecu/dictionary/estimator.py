@@ -1,0 +1,275 @@
+"""``L0DictionaryLearning``: a scikit-learn estimator over the solver."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils import check_array, check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from tecu.checkpoint import Checkpoint, load_state
+from tecu.dictionary import model_file
+from tecu.dictionary.coding import Matrix, polish
+from tecu.dictionary.embedded import DescendedCodes
+from tecu.dictionary.online import Coder, OnlineDictionary, loose_start
+from tecu.dictionary.parameters import Checked, checked_parameters, start_dictionary
+from tecu.dictionary.rows import Rows
+from tecu.dictionary.solvers import Plan, plan
+from tecu.dictionary.workers import workers
+from tecu.state import Result
+
+log = logging.getLogger("tecu")
+PARTIAL_FIT_MEMORY = 20.0  # batches that the totals of partial_fit reach back
+
+
+class L0DictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    r"""``min penalty ||W||_0 + 1/2 ||X - W D||^2`` over codes ``W`` and a dictionary ``D`` with atoms of unit length.
+
+    Parameters
+    ----------
+    n_components
+        Atoms; ``None`` takes as many as there are features.
+    penalty
+        The price of a non-zero coefficient, or ``"auto"``: 0.003 times the mean squared length of a sample.
+    n_nonzero
+        At most this many coefficients a sample, instead of a penalty.
+    solver
+        ``"auto"`` (fastest), ``"tecu"`` (ADMM embedded for ``D``), ``"tecu-pith"``, ``"palm"``, ``"ipalm"``, ``"bcu"``, ``"inv"``.
+    constraint
+        ``"sphere"``: atoms have length 1; ``"ball"``: at most 1.
+    positive
+        Codes are not negative.
+    code_bound
+        No coefficient is larger than this in size. Without it the codes may be unbounded where ``n_components`` exceeds the
+        number of features, which the convergence theorem excludes by assumption.
+    max_iter
+        Sweeps, at most; the loose passes of ``init="greedy"`` come on top.
+    tol
+        ``"auto"`` stops when a sweep lowers the objective by less than ``200 tol`` of it; the other solvers when the
+        largest relative change of ``W``, ``D`` and the objective is below ``tol``.
+    init
+        ``"greedy"`` (loose passes over the data, for ``"auto"``), ``"data"`` (random samples), ``"random"``, or an array
+        ``n_components x n_features``. ``"auto"`` is ``"greedy"`` for the solver ``"auto"`` and ``"data"`` for the others.
+    dtype
+        ``float32`` or ``float64``; ``None`` keeps ``float32`` data and turns all other into ``float64``.
+    random_state
+        Seed of everything random. The same seed and ``n_jobs`` give the same result bit by bit.
+    n_jobs
+        Threads of the solver ``"auto"`` and of ``transform``.
+    callback
+        Called with the :class:`tecu.State` after each sweep; one that returns ``True`` stops the fit.
+    checkpoint
+        A file. The state is saved there now and then; a ``fit`` that finds it goes on from it, to the same result.
+    verbose
+        Show progress.
+
+    Attributes
+    ----------
+    components_, codes_, objective_, penalty_, n_iter_
+        What the run ended with: ``objective_ = penalty_ nnz(codes_) + 1/2 ||X - codes_ @ components_||^2``.
+    certificate_, history_
+        The checked convergence certificate and the columns of the run.
+    n_replaced_
+        Dead or double atoms that were replaced in the loose passes.
+
+    Examples
+    --------
+    >>> from tecu.dictionary import L0DictionaryLearning, make_sparse_data
+    >>> X, components, codes = make_sparse_data(500, 16, 24, 2, snr_db=30, random_state=0)
+    >>> model = L0DictionaryLearning(24, penalty=0.01, random_state=0).fit(X)
+    >>> model.certificate_.holds
+    True
+    >>> model.transform(X[:3]).shape
+    (3, 24)
+    """
+
+    def __init__(
+        self,
+        n_components: int | None = None,
+        *,
+        penalty: float | str = "auto",
+        n_nonzero: int | None = None,
+        solver: str = "auto",
+        constraint: str = "sphere",
+        positive: bool = False,
+        code_bound: float | None = None,
+        max_iter: int = 100,
+        tol: float = 1e-4,
+        init: Any = "auto",
+        dtype: Any = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        callback: Callable[[Any], Any] | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+        verbose: bool = False,
+    ) -> None:
+        self.n_components = n_components
+        self.penalty = penalty
+        self.n_nonzero = n_nonzero
+        self.solver = solver
+        self.constraint = constraint
+        self.positive = positive
+        self.code_bound = code_bound
+        self.max_iter = max_iter
+        self.tol = tol
+        self.init = init
+        self.dtype = dtype
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.callback = callback
+        self.checkpoint = checkpoint
+        self.verbose = verbose
+
+    # -- learning -----------------------------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any = None) -> L0DictionaryLearning:
+        """Learn a dictionary from ``X``, samples x features, dense or CSR."""
+        X = self._validated(X, reset=True)
+        rows = Rows(X)
+        checked = checked_parameters(self, rows)
+        random = check_random_state(self.random_state)
+        seed = int(random.randint(np.iinfo(np.int32).max))
+        with workers(checked.threads) as team:
+            planned = plan(
+                self.solver, rows, checked.coder, checked.n_components, ball=checked.ball, seed=seed,
+                max_iter=self.max_iter, tol=self.tol, team=team,
+            )  # fmt: skip
+            result = self._run(planned, rows, checked, random, team)
+        self._keep(planned, result, checked)
+        return self
+
+    def _run(self, planned: Plan, rows: Rows, checked: Checked, random: Any, team: Any) -> Result:
+        callbacks: list[Any] = [] if self.callback is None else [self.callback]
+        path = None if self.checkpoint is None else Path(self.checkpoint)
+        if path is not None:
+            callbacks.append(Checkpoint(path, seconds=5.0))
+        if path is not None and path.exists():
+            start: Any = load_state(path)
+            self.n_replaced_ = 0
+            log.info("resuming from %s at iteration %d", path, start.t)
+        else:
+            D, self.n_replaced_ = start_dictionary(checked, rows, random), 0
+            if checked.init == "greedy":
+                D, self.n_replaced_ = loose_start(rows, D, checked.coder, random, ball=checked.ball, team=team)
+            start = planned.start(D)
+        return planned.solver.run(start, planned.rule, callbacks, progress=bool(self.verbose))
+
+    def _keep(self, planned: Plan, result: Result, checked: Checked) -> None:
+        self.components_ = planned.components(result.z)
+        self.codes_ = planned.codes(result.z)
+        self.penalty_ = checked.coder.penalty
+        self.objective_ = float(planned.solver.problem.value(result.z))
+        self.n_iter_ = result.iterations
+        self.certificate_, self.history_, self.status_ = result.certificate, result.history, result.status
+
+    def partial_fit(self, X: Any, y: Any = None) -> L0DictionaryLearning:
+        """Update the dictionary with one more batch: code it, add it to the running totals, sweep over the atoms."""
+        first = not hasattr(self, "components_")
+        X = self._validated(X, reset=first)
+        rows = Rows(X, None if first else self.components_.dtype)
+        checked = checked_parameters(self, rows, None if first else self.penalty_)
+        if first:
+            self.components_ = start_dictionary(checked, rows, check_random_state(self.random_state))
+            self.penalty_, self.n_iter_ = checked.coder.penalty, 0
+        if not hasattr(self, "_online"):
+            self._online = OnlineDictionary(self.components_, checked.coder, checked.ball)
+        with workers(checked.threads) as team:
+            self._online.team = team
+            keep = 1.0 - 1.0 / min(self.n_iter_ + 1.0, PARTIAL_FIT_MEMORY)
+            self._online.absorb(rows[:], keep)
+        self.components_ = self._online.D.copy()
+        self.n_iter_ += 1
+        return self
+
+    # -- using --------------------------------------------------------------------------------------------------
+
+    def transform(self, X: Any) -> Any:
+        """Sparse codes of ``X``, CSR: each sample greedily, then refit, dropped and inserted while that pays."""
+        check_is_fitted(self)
+        X = self._validated(X, reset=False)
+        rows = Rows(X, self.components_.dtype)
+        checked = checked_parameters(self, rows, self.penalty_)
+        with workers(checked.threads) as team:
+            return _code(rows, self.components_, checked.coder, team)
+
+    def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Any:
+        """``fit(X).transform(X)``."""
+        return self.fit(X).transform(X)
+
+    def inverse_transform(self, codes: Any) -> Matrix:
+        """``codes @ components_``."""
+        check_is_fitted(self)
+        codes = check_array(codes, accept_sparse="csr", dtype=[np.float64, np.float32])
+        if codes.shape[1] != len(self.components_):
+            raise ValueError(f"codes has {codes.shape[1]} columns, but the dictionary has {len(self.components_)} atoms")
+        return np.asarray(codes @ self.components_)
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Minus the mean objective of a sample: ``-(penalty nnz + 1/2 ||x - code @ components_||^2)``."""
+        codes = self.transform(X)
+        misfit = self.inverse_transform(codes) - Rows(self._validated(X, reset=False), self.components_.dtype)[:]
+        value = self.penalty_ * codes.nnz + 0.5 * float(np.sum(misfit.astype(np.float64) ** 2))
+        return -value / codes.shape[0]
+
+    # -- files --------------------------------------------------------------------------------------------------
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted model to one ``.npz`` file; no pickle."""
+        check_is_fitted(self)
+        model_file.save(self, Path(path))
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> L0DictionaryLearning:
+        """Read a model that :meth:`save` wrote."""
+        model = cls()
+        model_file.load(model, Path(path))
+        return model
+
+    # -- scikit-learn -------------------------------------------------------------------------------------------
+
+    @property
+    def _n_features_out(self) -> int:
+        return len(self.components_)
+
+    def _validated(self, X: Any, reset: bool) -> Any:
+        wanted = [np.float64, np.float32] if self.dtype is None else np.dtype(self.dtype)
+        if self.dtype is not None and wanted not in (np.dtype(np.float32), np.dtype(np.float64)):
+            raise ValueError(f"dtype must be float32, float64 or None, got {self.dtype!r}")
+        return validate_data(self, X, reset=reset, accept_sparse="csr", dtype=wanted, order="C")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+def _code(rows: Rows, components: Matrix, coder: Coder, team: Any) -> Any:
+    from scipy.sparse import csr_array, vstack
+
+    D = np.ascontiguousarray(components)
+    m, n = D.shape
+    gram = team.product(D, D.T)
+    plain = coder.n_nonzero is None and coder.lower == -np.inf and coder.upper == np.inf
+    if not plain:
+        boxed = DescendedCodes(coder.penalty, coder.n_nonzero, coder.lower, coder.upper)
+
+    def code(piece: slice) -> Any:
+        Y = rows[piece]
+        empty = csr_array((len(Y), m), dtype=D.dtype)
+        if plain:
+            return polish(Y @ D.T, gram, empty, penalty=coder.penalty, cap=min(n, m), restart=2).codes
+        return boxed.from_scratch(Y, D, gram)
+
+    parts = []
+    for piece in rows.pieces(max(256, m)):
+        size = piece.stop - piece.start
+        shift = piece.start
+        parts += team.map(lambda part, shift=shift: code(slice(shift + part.start, shift + part.stop)), size)
+    return csr_array(vstack(parts, format="csr"))

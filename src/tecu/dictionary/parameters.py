@@ -1,0 +1,114 @@
+"""The estimator's parameters, checked; what ``"auto"`` means for given data."""
+
+from __future__ import annotations
+
+import logging
+import numbers
+import os
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tecu.dictionary.coding import Matrix
+from tecu.dictionary.online import Coder
+from tecu.dictionary.rows import Rows
+from tecu.dictionary.solvers import NAMES
+
+log = logging.getLogger("tecu")
+AUTO_PENALTY = 0.003  # of the mean squared length of a sample: a coefficient must explain at least that much
+INITS = ("auto", "greedy", "data", "random")
+
+
+@dataclass(frozen=True)
+class Checked:
+    """Parameters in the form the code uses."""
+
+    n_components: int
+    coder: Coder
+    ball: bool
+    init: Any
+    threads: int
+
+
+def checked_parameters(model: Any, rows: Rows, penalty: float | None = None) -> Checked:
+    """Check a model's parameters against its data; a fitted model gives the ``penalty`` it was fitted with."""
+    if model.solver not in NAMES:
+        raise ValueError(f"solver must be one of {', '.join(NAMES)}; got {model.solver!r}")
+    if model.constraint not in ("sphere", "ball"):
+        raise ValueError(f"constraint must be 'sphere' or 'ball', got {model.constraint!r}")
+    if isinstance(model.init, str) and model.init not in INITS:
+        raise ValueError(f"init must be one of {', '.join(INITS)} or an array, got {model.init!r}")
+    _at_least(model.max_iter, "max_iter", 1)
+    if not (isinstance(model.tol, numbers.Real) and model.tol >= 0):
+        raise ValueError(f"tol must be a number >= 0, got {model.tol!r}")
+    m = rows.shape[1] if model.n_components is None else model.n_components
+    _at_least(m, "n_components", 1)
+    init = model.init
+    if isinstance(init, str) and init == "auto":
+        init = "greedy" if model.solver == "auto" else "data"
+    return Checked(int(m), _checked_coder(model, rows, int(m), penalty), model.constraint == "ball", init, _threads(model.n_jobs))
+
+
+def _checked_coder(model: Any, rows: Rows, m: int, fitted: float | None) -> Coder:
+    bound = np.inf
+    if model.code_bound is not None:
+        if not (isinstance(model.code_bound, numbers.Real) and 0 < model.code_bound < np.inf):
+            raise ValueError(f"code_bound must be a positive number or None, got {model.code_bound!r}")
+        bound = float(model.code_bound)
+    lower = 0.0 if model.positive else -bound
+    if model.n_nonzero is not None:
+        _at_least(model.n_nonzero, "n_nonzero", 1)
+        if not (isinstance(model.penalty, str) and model.penalty == "auto"):
+            raise ValueError(f"give penalty or n_nonzero, not both; got penalty={model.penalty!r}, n_nonzero={model.n_nonzero!r}")
+        return Coder(0.0, min(int(model.n_nonzero), m), lower, bound)
+    return Coder(_penalty(model, rows) if fitted is None else fitted, None, lower, bound)
+
+
+def _penalty(model: Any, rows: Rows) -> float:
+    given = model.penalty
+    if not (isinstance(given, str) and given == "auto"):
+        if isinstance(given, str) or not (isinstance(given, numbers.Real) and 0 < given < np.inf):
+            raise ValueError(f"penalty must be a positive number or 'auto', got {given!r}")
+        return float(given)
+    chosen = AUTO_PENALTY * rows.square() / len(rows) or 1.0
+    log.info("penalty='auto' chose %.6g, %g of the mean squared length of a sample", chosen, AUTO_PENALTY)
+    return chosen
+
+
+def _at_least(value: Any, name: str, least: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < least:
+        raise ValueError(f"{name} must be an integer >= {least}, got {value!r}")
+
+
+def _threads(n_jobs: Any) -> int:
+    if n_jobs is None:
+        return 1
+    if isinstance(n_jobs, bool) or not isinstance(n_jobs, numbers.Integral) or n_jobs == 0:
+        raise ValueError(f"n_jobs must be a non-zero integer or None, got {n_jobs!r}")
+    cores = os.cpu_count() or 1
+    return max(1, int(n_jobs) if n_jobs > 0 else cores + 1 + int(n_jobs))
+
+
+def start_dictionary(checked: Checked, rows: Rows, random: np.random.RandomState) -> Matrix:
+    """Unit atoms to begin with: given, random, or samples; random ones where there are too few samples."""
+    m, n = checked.n_components, rows.shape[1]
+    if not isinstance(checked.init, str):
+        D = np.array(checked.init, dtype=rows.dtype, order="C")
+        if D.shape != (m, n):
+            raise ValueError(f"init must have the shape n_components x n_features = {(m, n)}, got {D.shape}")
+        if not np.all(np.isfinite(D)):
+            raise ValueError("init has NaN or Inf")
+        if checked.ball and np.all(np.linalg.norm(D, axis=1) <= 1):
+            return D
+    else:
+        D = random.standard_normal((m, n)).astype(rows.dtype)
+        if checked.init != "random":
+            chosen = np.sort(random.permutation(len(rows))[:m])
+            samples = rows[chosen]
+            useful = samples[np.linalg.norm(samples, axis=1) > 0]
+            D[: len(useful)] = useful
+    lengths = np.linalg.norm(D, axis=1, keepdims=True)
+    D[lengths[:, 0] == 0] = np.eye(1, n, dtype=D.dtype)
+    lengths[lengths == 0] = 1
+    return np.asarray(D / lengths, dtype=rows.dtype)

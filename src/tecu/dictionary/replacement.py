@@ -1,0 +1,69 @@
+"""Dead and double atoms, and what takes their place: the means of clusters of badly coded samples."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tecu.dictionary.coding import Matrix
+
+DOUBLE = 0.8  # |cosine| from which on two atoms are taken for one
+SIMILAR = 0.6  # |cosine| from which on two residuals belong to a cluster
+SMALLEST_CLUSTER = 4
+REFINEMENTS = 3
+
+
+def free_slots(D: Matrix, energy: Matrix) -> Matrix:
+    """Atoms with less than half the median energy, and the weaker atom of each double; weakest first."""
+    free = energy < 0.5 * np.median(energy)
+    first, second = np.nonzero(np.triu(np.abs(D @ D.T) > DOUBLE, k=1))
+    for a, b in zip(first, second, strict=True):
+        if not free[a] and not free[b]:
+            free[a if energy[a] < energy[b] else b] = True
+    slots = np.flatnonzero(free)
+    return slots[np.argsort(energy[slots], kind="stable")]
+
+
+def cluster_means(residuals: Matrix, atoms: Matrix, count: int) -> Matrix:
+    """At most ``count`` unit vectors, signed means of clusters among the residuals, none near an atom or another one."""
+    lengths = np.linalg.norm(residuals, axis=1)
+    unit = residuals[lengths > 0] / lengths[lengths > 0, None]
+    near = np.abs(unit @ unit.T) > SIMILAR
+    taken = np.zeros(len(unit), dtype=bool)
+    means: list[Matrix] = []
+    for seed in range(len(unit)):
+        if len(means) >= count:
+            break
+        if taken[seed] or np.count_nonzero(near[seed] & ~taken) < SMALLEST_CLUSTER:
+            continue
+        center, members = unit[seed], near[seed] & ~taken
+        for _ in range(REFINEMENTS):
+            cosines = unit @ center
+            members = (np.abs(cosines) > SIMILAR) & ~taken
+            if np.count_nonzero(members) < SMALLEST_CLUSTER:
+                break
+            center = np.sign(cosines[members]) @ unit[members]
+            center = center / np.linalg.norm(center)
+        if np.count_nonzero(members) < SMALLEST_CLUSTER:
+            continue
+        taken |= members
+        known = np.concatenate([atoms, np.reshape(means, (-1, atoms.shape[1]))])
+        if not np.any(np.abs(known @ center) > DOUBLE):
+            means.append(center)
+    return np.reshape(means, (-1, residuals.shape[1])).astype(residuals.dtype)
+
+
+def replace_atoms(D: Matrix, energy: Matrix, residuals: Matrix) -> Matrix:
+    """Replace free slots of ``D`` (atoms are rows) in place as far as there are clusters; returns the slots used.
+
+    >>> import numpy as np
+    >>> D = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 1.0, 0.0]])
+    >>> hidden = np.outer([1.0, -2.0, 3.0, 1.0, 2.0], [0.0, 0.0, 1.0])
+    >>> replace_atoms(D, np.array([2.0, 1.5, 1.0]), hidden).tolist(), np.abs(D[2]).tolist()
+    ([2], [0.0, 0.0, 1.0])
+    """
+    slots = free_slots(D, energy)
+    kept = np.delete(D, slots, axis=0)
+    means = cluster_means(residuals, kept, len(slots))
+    used = slots[: len(means)]
+    D[used] = means
+    return used

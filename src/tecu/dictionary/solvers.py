@@ -1,0 +1,201 @@
+"""The named solvers of dictionary learning, each a :class:`tecu.Solver` with a start and a stop rule."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tecu import arrays, couplings, methods, stop, strategies, terms
+from tecu.dictionary.coding import Matrix
+from tecu.dictionary.coupling import BatchedFactorization
+from tecu.dictionary.embedded import ColumnSweeps, DescendedCodes, PolishedCodes
+from tecu.dictionary.online import Coder
+from tecu.dictionary.rows import Rows
+from tecu.dictionary.workers import Workers
+from tecu.problem import Problem
+from tecu.protocols import Blocks, Term
+from tecu.solver import Solver
+from tecu.state import Outcome, State, Status
+from tecu.subproblem import SubProblem
+from tecu.updates import Embed, ProxLinear
+from tecu.updates.base import Step
+
+NAMES = ("auto", "tecu", "tecu-pith", "palm", "ipalm", "bcu", "inv")
+
+BATCH = 1.1
+"""Samples in a block of codes, as a multiple of the number of atoms: its Gram product then costs as much as ``G``."""
+
+BATCHES_A_DICTIONARY_VISIT = 2
+
+CODES_ETA = 0.01
+"""Proximal weight of the codes; the atoms have length 1, so this holds them back by one percent."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A solver with the start that belongs to a dictionary, and the way back from its blocks."""
+
+    solver: Solver
+    rule: stop.Rule
+    start: Callable[[Matrix], dict[str, Any]]  # atoms x features -> blocks
+
+    def components(self, z: Blocks) -> Matrix:
+        """Atoms x features."""
+        return np.ascontiguousarray(z["D"].T)
+
+    def codes(self, z: Blocks) -> Any:
+        """Samples x atoms, CSR."""
+        from scipy.sparse import csr_array, vstack
+
+        parts = [z[name] for name in z if name != "D"]
+        codes = csr_array(parts[0]) if len(parts) == 1 else csr_array(vstack(parts, format="csr"))
+        codes.eliminate_zeros()
+        codes.sort_indices()
+        return codes
+
+
+@dataclass(frozen=True)
+class SmallGain(stop.Rule):
+    """A sweep lowered ``Psi`` by less than ``share`` of it."""
+
+    share: float
+
+    def check(self, state: State, problem: Problem) -> Status | None:
+        """Whether the last sweep, which is not the first, gained little."""
+        if state.t < 2:
+            return None
+        first = state.visits.of_sweep(state.t)[0].index
+        before = state.visits[first - 1].value
+        return Status.CONVERGED if before - state.value < self.share * before or state.value == 0.0 else None
+
+
+def code_term(coder: Coder) -> Term:
+    """The term of the codes: what is counted, and the bounds."""
+    term: Any = terms.L0(coder.penalty) if coder.n_nonzero is None else terms.KSparse(coder.n_nonzero)
+    if coder.upper < np.inf:
+        return term + terms.Box(coder.lower, coder.upper)
+    return term + terms.NonNegative() if coder.lower >= 0 else term
+
+
+def plan(
+    name: str,
+    rows: Rows,
+    coder: Coder,
+    n_components: int,
+    *,
+    ball: bool = False,
+    seed: int = 0,
+    max_iter: int = 100,
+    tol: float = 1e-4,
+    team: Workers | None = None,
+    lipschitz: Any = "power",
+) -> Plan:
+    """The solver called ``name`` for these data."""
+    if name == "auto":
+        return _batched(rows, coder, n_components, ball, seed, max_iter, tol, team or Workers(1))
+    Y = rows.X.T if rows.X.dtype == rows.dtype else rows.X.T.astype(rows.dtype)
+    problem = Problem(
+        couplings.MatrixFactorization(Y, codes="W", dictionary="D", lipschitz=lipschitz),
+        {"W": code_term(coder), "D": terms.UnitColumns(ball=ball)},
+    )
+
+    def start(D: Matrix) -> dict[str, Any]:
+        from scipy.sparse import csr_array
+
+        return {"W": csr_array((len(rows), n_components), dtype=rows.dtype), "D": np.ascontiguousarray(D.T)}
+
+    rule = stop.RelativeChange(tol) | stop.MaxIter(max_iter)
+    return Plan(_two_blocks(name, problem, coder, ball, seed), rule, start)
+
+
+def _two_blocks(name: str, problem: Problem, coder: Coder, ball: bool, seed: int) -> Solver:
+    if name == "tecu":
+        updates = {"W": ProxLinear(), "D": Embed(strategies.ADMM(), eta=1.0, c=0.25, max_inner=20)}
+    elif name == "tecu-pith":
+        updates = {"W": Embed(strategies.HardThresholding(), eta=1.0, c=0.25, max_inner=20), "D": ProxLinear()}
+    elif name == "inv":
+        updates = {"W": ProxLinear(), "D": ProjectedLeastSquares(ball)}
+    else:
+        named = {"palm": methods.palm, "ipalm": methods.ipalm, "bcu": methods.bcu}
+        updates = named[name](problem).updates
+    return Solver(problem, updates, seed=seed)
+
+
+def _batched(
+    rows: Rows, coder: Coder, m: int, ball: bool, seed: int, max_iter: int, tol: float, team: Workers
+) -> Plan:
+    """Batches of codes and the dictionary in turn: polished codes, column sweeps."""
+    samples, n = rows.shape
+    count = max(1, round(samples / (BATCH * m)))
+    edges = [samples * i // count for i in range(count + 1)]
+    batches = [slice(a, b) for a, b in zip(edges, edges[1:], strict=False)]
+    coupling = BatchedFactorization(rows, batches, team)
+    names = coupling.names
+    problem = Problem(coupling, {**dict.fromkeys(names, code_term(coder)), "D": terms.UnitColumns(ball=ball)})
+    plain = coder.n_nonzero is None and coder.lower == -np.inf and coder.upper == np.inf
+    strategy: Any = (
+        PolishedCodes(coder.penalty, min(n, m))
+        if plain
+        else DescendedCodes(coder.penalty, coder.n_nonzero, coder.lower, coder.upper)
+    )
+    # The mean of the diagonal of W'W is about ||Y||^2 / m: the curvature that an atom sees.
+    eta = coupling.half_square / m or 1.0
+    updates = {
+        **dict.fromkeys(names, Embed(strategy, eta=CODES_ETA, c=0.45 * CODES_ETA)),
+        "D": Embed(ColumnSweeps(ball), eta=eta, c=0.45 * eta),
+    }
+
+    def batch_schedule(t: int) -> list[str]:
+        """All codes before the first dictionary update, then the dictionary after every other batch."""
+        group = len(names) if t == 1 else BATCHES_A_DICTIONARY_VISIT
+        order = []
+        for first in range(0, len(names), group):
+            order += [*names[first : first + group], "D"]
+        return order
+
+    def start(D: Matrix) -> dict[str, Any]:
+        from scipy.sparse import csr_array
+
+        empty = {
+            name: csr_array((batch.stop - batch.start, m), dtype=rows.dtype)
+            for name, batch in zip(names, batches, strict=True)
+        }
+        return {**empty, "D": np.ascontiguousarray(D.T)}
+
+    rule = SmallGain(200 * tol) | stop.MaxIter(max_iter)
+    return Plan(Solver(problem, updates, batch_schedule, seed), rule, start)
+
+
+@dataclass(frozen=True)
+class ProjectedLeastSquares:
+    """``D = Y W (W'W)^{-1}``, each column then divided by its length: the dictionary update of INV (Bao et al.).
+
+    It leaves the constraint out and projects afterwards, which need not descend; no theorem covers it.
+    """
+
+    ball: bool = False
+    kind: str = "embed"
+    theorem: str | None = "INV projects a least-squares dictionary on the constraint, which need not descend"
+
+    def visit(self, sub: SubProblem) -> Step:
+        """Least squares, then the projection; atoms that no code uses stay."""
+        previous = sub.previous
+        gradient = sub.coupling_at_previous()[1]
+        codes = sub.others["W"]
+        gram = arrays.dense(codes.T @ codes).astype(np.float64)
+        scale = float(np.max(np.diagonal(gram), initial=0.0))
+        used = np.diagonal(gram) > 0.0
+        D = np.array(previous, dtype=np.float64)
+        if scale > 0.0:
+            system = gram[np.ix_(used, used)] + 1e-10 * scale * np.eye(int(used.sum()))
+            D[:, used] -= np.linalg.solve(system, gradient[:, used].T.astype(np.float64)).T
+        u = arrays.as_kind(sub.prox(D, 1.0), previous)
+        fault = "INV's dictionary update satisfies no descent or error condition"
+        return Step(u, Outcome.KEPT, 0.0, center=u, source=u, tau=1.0, descent=0.0, fault=fault)
+
+    def audit(self, sub: SubProblem, step: Step) -> str | None:
+        """Nothing was claimed."""
+        return None

@@ -1,0 +1,17 @@
+"""scikit-learn's own checks of an estimator, none expected to fail."""
+
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from tecu.dictionary import L0DictionaryLearning
+
+
+@parametrize_with_checks(
+    [
+        L0DictionaryLearning(random_state=0),
+        L0DictionaryLearning(n_nonzero=2, random_state=0, max_iter=5),
+        L0DictionaryLearning(positive=True, random_state=0, max_iter=5),
+        L0DictionaryLearning(solver="palm", random_state=0, max_iter=5),
+    ]
+)
+def test_scikit_learn_conventions(estimator, check):
+    check(estimator)
