@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import sys
 import time
 import warnings
@@ -39,6 +40,7 @@ FAULT_CODES = {"output": UNWRITABLE, "input": INPUT_FAILED, "part": PART_MISSING
 @click.option("--strip-metadata", is_flag=True, help="Drop EXIF, ICC profile and resolution.")
 @click.option("--decompose", is_flag=True, help="Also write illumination and reflectance (16-bit PNG).")
 @click.option("--json", "as_json", is_flag=True, help="Report on standard output as JSON.")
+@click.option("--report", "page", metavar="PAGE", help="Also write an HTML page with each photo before and after.")
 def enhance(
     inputs: tuple[str, ...],
     out: str | None,
@@ -54,6 +56,7 @@ def enhance(
     strip_metadata: bool,
     decompose: bool,
     as_json: bool,
+    page: str | None,
 ) -> int:
     """Brighten dark photos and videos.
 
@@ -77,6 +80,8 @@ def enhance(
     outcomes = [_refused(refusal) for refusal in refusals]
     if tasks and (problem := _enhancer_problem(settings)) is not None:
         return problem
+    if page is not None and (problem := _page_problem(page, overwrite)) is not None:
+        return problem
     started = time.perf_counter()
     try:
         with (
@@ -91,6 +96,8 @@ def enhance(
         click.echo(f"{done} of {len(tasks)} done; no half file was left.", err=True)
         raise
     _report(outcomes, time.perf_counter() - started, as_json, quiet=to_stream)
+    if page is not None:
+        _write_page(page, outcomes, settings)
     faults = {outcome.fault for outcome in outcomes}
     return next((code for fault, code in FAULT_CODES.items() if fault in faults), 0)
 
@@ -115,6 +122,29 @@ def _enhancer_problem(settings: Settings) -> int | None:
         click.echo(str(error), err=True)
         return PART_MISSING
     return None
+
+
+def _page_problem(page: str, overwrite: bool) -> int | None:
+    """Find out before the first photo whether the page can be made."""
+    if os.path.lexists(page) and not overwrite:
+        raise click.UsageError(f"--report: {shown(page)} exists already; --overwrite replaces it")
+    try:
+        import jinja2  # noqa: F401  (the page is made at the end; what it needs must be known now)
+
+        import tecu.report.plots  # noqa: F401  (likewise)
+    except ImportError:
+        click.echo("a report needs matplotlib and jinja2: pip install tecu[report]", err=True)
+        return PART_MISSING
+    return None
+
+
+def _write_page(page: str, outcomes: list[Outcome], settings: Settings) -> None:
+    from tecu.cli.photo_page import write_photo_page
+
+    try:
+        write_photo_page(page, outcomes, settings)
+    except OSError as error:
+        raise click.FileError(shown(page), error.strerror or str(error)) from error
 
 
 @contextlib.contextmanager

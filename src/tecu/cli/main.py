@@ -23,7 +23,7 @@ BAD_ARGUMENTS, INPUT_FAILED, PART_MISSING, UNWRITABLE, INTERRUPTED = 1, 2, 3, 5,
 COMMANDS = {
     "enhance": "Brighten dark photos and videos.",
     "score": "Measure photos: NIQE, and PSNR, SSIM, LOE against a reference.",
-    "compare": "Compare methods on the same photos.",
+    "compare": "Compare photos, methods or saved runs on one page.",
     "train": "Train a network of your own from clean photos.",
     "dictionary": "Learn sparse dictionaries and code data with them.",
     "reproduce": "Draw the paper's tables and figures.",

@@ -45,7 +45,7 @@ def score(images: tuple[str, ...], reference: str | None, max_pixels: int, as_js
     seen: dict[str, Scores] = {}
     for image in images:
         try:
-            against = _reference_of(image, reference)
+            against = reference_of(image, reference)
             if against is not None and against not in seen:
                 seen[against] = {"niqe": _niqe(read_photo(against, max_pixels=max_pixels))}
             rows.append((image, _scores(image, against, max_pixels)))
@@ -64,7 +64,8 @@ def score(images: tuple[str, ...], reference: str | None, max_pixels: int, as_js
     return INPUT_FAILED if failures else 0
 
 
-def _reference_of(image: str, reference: str | None) -> str | None:
+def reference_of(image: str, reference: str | None) -> str | None:
+    """The reference itself, or the photo of the same name if it is a folder."""
     if reference is None or not os.path.isdir(reference):
         return reference
     exact = os.path.join(reference, os.path.basename(image))
@@ -79,10 +80,15 @@ def _reference_of(image: str, reference: str | None) -> str | None:
 
 def _scores(image: str, reference: str | None, max_pixels: int) -> Scores:
     photo = read_photo(image, max_pixels=max_pixels)
+    return photo_scores(photo, None if reference is None else read_photo(reference, max_pixels=max_pixels))
+
+
+def photo_scores(photo: Photo, reference: Photo | None) -> Scores:
+    """NIQE alone, or all scores against a reference."""
     scores: Scores = {"niqe": _niqe(photo)}
     if reference is None:
         return scores
-    first, second = _alike(photo, read_photo(reference, max_pixels=max_pixels))
+    first, second = _alike(photo, reference)
     return scores | {"psnr": psnr(first, second), "ssim": ssim(first, second), "loe": loe(first, second)}
 
 
@@ -114,13 +120,14 @@ def _print_table(rows: list[tuple[str, Scores]], references: dict[str, Scores], 
     width = max(len("image"), *(len(name) for name, _ in lines))
     click.echo("  ".join(["image".ljust(width), *(column.upper().rjust(8) for column in columns)]))
     for name, scores in lines:
-        click.echo("  ".join([name.ljust(width), *(_shown_score(c, scores.get(c)).rjust(8) for c in columns)]).rstrip())
+        click.echo("  ".join([name.ljust(width), *(shown_score(c, scores.get(c)).rjust(8) for c in columns)]).rstrip())
     click.echo()
     for column in columns:
         click.echo(f"{column.upper()}: {PARAMETERS[column]}")
 
 
-def _shown_score(column: str, value: float | None) -> str:
+def shown_score(column: str, value: float | None) -> str:
+    """A score with as many digits as mean something."""
     if value is None or math.isnan(value):
         return "-"
     return f"{value:.{ {'niqe': 4, 'psnr': 2, 'ssim': 4, 'loe': 1}[column] }f}"

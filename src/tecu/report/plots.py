@@ -56,8 +56,8 @@ def blocks_of(history: Columns) -> list[str]:
 
 
 def embedded_blocks(history: Columns) -> list[str]:
-    """The blocks whose error was computed."""
-    return [block for block in blocks_of(history) if np.isfinite(history[f"error_{block}"]).any()]
+    """The blocks whose error was compared with a tolerance."""
+    return [block for block in blocks_of(history) if np.isfinite(history[f"tolerance_{block}"]).any()]
 
 
 # ---- one function a plot ----

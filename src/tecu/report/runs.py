@@ -60,23 +60,21 @@ def write_run(
     return write_page(path, title, [*sections, *more])
 
 
-def compared_runs(histories: Mapping[str, History], certificates: Mapping[str, Certificate] | None = None) -> Section:
-    """Several runs on one section: objective against iterations and seconds, final figures and verdicts."""
+def compared_runs(histories: Mapping[str, History], verdicts: Mapping[str, str] | None = None) -> Section:
+    """Several runs on one section: objective against iterations and seconds, final figures and a verdict each."""
     from tecu.report import plots
 
     rows = []
     for name, history in histories.items():
-        known = (certificates or {}).get(name)
-        verdict = "not known" if known is None else known.reason
         figures = (f"{history['value'][-1]:.6g}", str(len(history["value"]) - 1), f"{history['seconds'][-1]:.3g}")
-        rows.append((name, *figures, verdict))
+        rows.append((name, *figures, (verdicts or {}).get(name, "not known")))
     figures_html = _figures(
         {
             "the objective of each run against the iterations": plots.compared(histories),
             "the objective of each run against the seconds": plots.compared(histories, against="seconds"),
         }
     )
-    body = table_html(("run", "objective", "iterations", "seconds", "the certificate"), rows) + figures_html
+    body = table_html(("run", "objective", "iterations", "seconds", "verdict"), rows) + figures_html
     return Section("Runs", body)
 
 

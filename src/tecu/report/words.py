@@ -55,16 +55,19 @@ def outcomes_html(visits: Iterable[Visit]) -> str:
 
 
 def table_html(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table; numbers stand to the right. Without heads the first column is the head of its row."""
-    top = "".join(f'<th scope="col">{_text(head)}</th>' for head in heads)
-    lines = []
-    for row in rows:
-        cells = [f"<td{_side(cell)}>{_text(cell)}</td>" for cell in row]
+    """A table, columns of numbers to the right. Without heads the first column is the head of its row."""
+    lines = [list(row) for row in rows]
+    right = [bool(heads) and all(_is_number(line[k]) for line in lines) for k in range(len(lines[0]) if lines else 0)]
+    side = [' class="number"' if number else "" for number in right] or [""] * len(heads)
+    top = "".join(f'<th scope="col"{s}>{_text(head)}</th>' for head, s in zip(heads, side, strict=bool(heads)))
+    body = []
+    for line in lines:
+        cells = [f"<td{s}>{_text(cell)}</td>" for cell, s in zip(line, side, strict=True)]
         if not heads:
-            cells[0] = f'<th scope="row">{_text(row[0])}</th>'
-        lines.append(f"<tr>{''.join(cells)}</tr>")
+            cells[0] = f'<th scope="row">{_text(line[0])}</th>'
+        body.append(f"<tr>{''.join(cells)}</tr>")
     head = f"<thead><tr>{top}</tr></thead>" if heads else ""
-    return f'<div class="wide"><table>{head}<tbody>{"".join(lines)}</tbody></table></div>'
+    return f'<div class="wide"><table>{head}<tbody>{"".join(body)}</tbody></table></div>'
 
 
 def _violations(violations: Sequence[Visit]) -> str:
@@ -80,12 +83,12 @@ def _shape(block: object) -> str:
     return " × ".join(str(side) for side in getattr(block, "shape", ()))
 
 
-def _side(cell: str) -> str:
+def _is_number(cell: str) -> bool:
     try:
         float(cell)
     except ValueError:
-        return ""
-    return ' class="number"'
+        return cell == "-"  # a number that is not there
+    return True
 
 
 def _text(value: str) -> str:

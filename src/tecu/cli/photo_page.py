@@ -1,0 +1,66 @@
+"""The page that ``tecu enhance --report`` writes: each photo before and after, and what the certificate says."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from tecu.lowlight.batch import Outcome, Settings, make_enhancer
+from tecu.lowlight.files import PhotoError, read_photo
+from tecu.lowlight.files.errors import shown
+from tecu.lowlight.plan import STREAM, Task
+
+MOST_PHOTOS = 50  # on one page: beyond that no browser is happy
+MOST_PLOTTED = 5  # photos whose convergence is drawn
+
+
+def write_photo_page(path: str, outcomes: Sequence[Outcome], settings: Settings) -> None:
+    """Write the page; needs ``tecu[report]``."""
+    from tecu.report import Section, write_page
+
+    done = [outcome for outcome in outcomes if _is_photo(outcome)]
+    enhancer = make_enhancer(settings)
+    sections: list[Section] = []
+    for outcome in done[:MOST_PHOTOS]:
+        sections += _sections(outcome, enhancer, settings, plots=len(done) <= MOST_PLOTTED)
+    left_out = len(done) - MOST_PHOTOS
+    lead = f"Method {settings.method}, strength {settings.strength:g}; {len(done)} photos."
+    write_page(
+        path, "Enhanced photos", sections, lead + (f" The last {left_out} are not shown." if left_out > 0 else "")
+    )
+
+
+def _is_photo(outcome: Outcome) -> bool:
+    return outcome.status == "done" and STREAM not in (outcome.source, outcome.target) and not _task(outcome).is_video
+
+
+def _task(outcome: Outcome) -> Task:
+    return Task(outcome.source, outcome.target)
+
+
+def _sections(outcome: Outcome, enhancer: Any, settings: Settings, plots: bool) -> list[Any]:
+    from tecu.report import pictures, run
+
+    try:
+        before = read_photo(outcome.source, max_pixels=settings.max_pixels)
+        after = read_photo(outcome.target, max_pixels=settings.max_pixels)
+    except PhotoError:  # someone moved it since; the others can still be shown
+        return []
+    parts = _parts(enhancer, before.pixels)
+    verdict = "" if parts is None else f" The certificate of its decomposition {parts.certificate.reason}"
+    caption = f"{before.size[0]} x {before.size[1]} pixels, {outcome.seconds:.2f} s.{verdict}"
+    title = shown(outcome.source)
+    sections = [pictures(before.pixels, after.pixels, title=title, caption=" ".join([caption, *outcome.notes]))]
+    if parts is not None and plots:
+        sections += [replace(s, title=f"{title}: {s.title}") for s in run(parts.history, parts.certificate)]
+    return sections
+
+
+def _parts(enhancer: Any, pixels: Any) -> Any:
+    """The decomposition of a method that has one."""
+    try:
+        parts = enhancer.decompose(pixels)
+    except (ValueError, AttributeError):
+        return None
+    return parts if getattr(parts, "certificate", None) is not None else None
