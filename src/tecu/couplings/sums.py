@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import cached_property
 from typing import Any
 
@@ -238,3 +239,10 @@ class DifferenceBlock(QuadraticRestricted):
     def lipschitz(self, memory: Memory) -> float:
         """``weight``."""
         return self.weight
+
+    def magnitude(self, value: float) -> float:
+        """The value, and what the rounding of ``u - other`` adds to it."""
+        own = self.z[self.block]
+        square = self.weight * (arrays.norm(own) ** 2 + arrays.norm(self.other) ** 2)
+        count = math.prod(own.shape)
+        return abs(value) + math.sqrt(2.0 * abs(value) * square / count) + arrays.unit_roundoff(own) * square
