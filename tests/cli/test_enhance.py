@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 import types
 
 import numpy as np
@@ -248,11 +247,13 @@ import tecu.lowlight
 
 class Slow:
     def __init__(self, *_, **__):
-        pass
+        self.calls = 0
 
     def __call__(self, pixels):
-        print("working", flush=True) if os.environ.get("TELL") else None
-        time.sleep(float(os.environ.get("SLOW", "0")))
+        self.calls += 1
+        if str(self.calls) == os.environ.get("STUCK_AT"):
+            print("stuck", flush=True)
+            time.sleep(600)
         return 255 - pixels
 
 tecu.lowlight.Enhancer = Slow
@@ -288,12 +289,10 @@ def test_an_interrupt_keeps_what_is_done_and_leaves_no_half_file(tmp_path, numbe
         [sys.executable, "-c", DRIVER, "enhance", str(tmp_path / "in"), "-o", str(tmp_path / "out")],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        env=os.environ | {"SLOW": "0.3", "TELL": "1"},
+        env=os.environ | {"STUCK_AT": "3"},
     )
     with process:
-        for _ in range(3):
-            process.stdout.readline()
-        time.sleep(0.1)
+        assert process.stdout.readline() == b"stuck\n"
         process.send_signal(number)
         errors = process.stderr.read()
     assert process.returncode == 130

@@ -68,6 +68,16 @@ def test_ctrl_c_leaves_whole_files_only(folder):
         assert read_photo(path).pixels.shape == DARK.shape
 
 
+def test_ctrl_c_while_the_workers_start(folder):
+    process = start(folder, "--jobs", "2")
+    wait_for(lambda: psutil.Process(process.pid).children())
+    os.killpg(process.pid, signal.SIGINT)
+    errors = process.communicate(timeout=60)[1]
+    assert process.returncode == 130
+    assert b"Traceback" not in errors
+    assert all(read_photo(path).pixels.shape == DARK.shape for path in results(folder))
+
+
 def test_workers_do_not_outlive_a_parent_that_is_killed(folder):
     process = start(folder, "--jobs", "2")
     wait_for(lambda: len(results(folder)) >= 1)

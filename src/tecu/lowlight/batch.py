@@ -215,7 +215,8 @@ def _pooled(queue: deque[Task], settings: Settings, make: Make, jobs: int, suspe
             try:
                 while queue or flying:
                     while queue and len(flying) < 2 * jobs:  # a short queue: nothing piles up
-                        flying[pool.submit(process, queue[0], settings, make)] = queue[0]
+                        with _held_interrupts():  # a worker that starts inherits this
+                            flying[pool.submit(process, queue[0], settings, make)] = queue[0]
                         queue.popleft()
                     for future in wait(flying, return_when=FIRST_COMPLETED).done:
                         outcome = future.result()
@@ -240,6 +241,19 @@ def _shared_threads(jobs: int) -> Iterator[None]:
         for name, value in kept.items():
             if value is None:
                 os.environ.pop(name, None)
+
+
+@contextlib.contextmanager
+def _held_interrupts() -> Iterator[None]:
+    """Ctrl-C waits until the end of this, where the system can hold signals back."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _begin_worker() -> None:
