@@ -254,10 +254,12 @@ def test_avif_is_not_taken_for_heif():
     assert foreign.is_heif(HEIC)
 
 
-# ---- fuzzing: bounded to seconds; more examples by a profile of hypothesis ----
+# ---- fuzzing: bounded to seconds; TECU_FUZZ=100 makes a hundred times as many examples ----
+
+FUZZ = int(os.environ.get("TECU_FUZZ", "1"))
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=300 * FUZZ, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     kind=st.sampled_from(sorted(FILES)),
     edits=st.lists(st.tuples(st.floats(0, 1, exclude_max=True), st.binary(min_size=1, max_size=6)), max_size=6),
@@ -273,7 +275,7 @@ def test_edited_files(kind, edits, cut):
     outcome(bytes(file[: int(cut * len(file))]), max_pixels=1_000_000)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150 * FUZZ, deadline=None)
 @given(start=st.sampled_from([file[:12] for file in FILES.values()]), rest=st.binary(max_size=400))
 @pytest.mark.filterwarnings("ignore")
 def test_random_files(start, rest):
