@@ -83,6 +83,15 @@ class BatchedFactorization(BlockCoupling):
         self._visited[block] = (dict(z), value)
         return value
 
+    def magnitude(self, value: float, u: Any) -> float:
+        """What rounding errors of ``H`` by totals are relative to.
+
+        They are about ``r ||A||``, ``r`` the unit round-off and ``||A||`` about ``||Y||^2 / sqrt(atoms)``: the Gram matrix is
+        rounded. The solver allows for ``8 r sqrt(entries)`` times the answer.
+        """
+        entries, atoms = u.shape[0] * u.shape[1], u.shape[1]
+        return abs(value) + 4.0 * self.half_square / math.sqrt(atoms * entries)
+
     def value(self, z: Blocks) -> float:
         """``H(z)``, by residual; a batch whose codes and dictionary are those of the last call is not computed again."""
         D = z["D"]
@@ -202,6 +211,10 @@ class CodesOfBatch(QuadraticRestricted):
         """``v G``."""
         return np.asarray(v @ self.gram)
 
+    def magnitude(self, value: float) -> float:
+        """The size of the numbers that were summed."""
+        return self.coupling.magnitude(value, self.previous)
+
     def lipschitz(self, memory: Memory) -> float:
         """``||D||_2^2``."""
         return _largest_eigenvalue(self.gram, memory)
@@ -259,6 +272,10 @@ class Dictionary(QuadraticRestricted):
     def hessian(self, v: Matrix) -> Matrix:
         """``v A``."""
         return self.coupling.team.product(self.A, np.ascontiguousarray(v.T)).T
+
+    def magnitude(self, value: float) -> float:
+        """The size of the numbers that were summed."""
+        return self.coupling.magnitude(value, self.previous)
 
     def lipschitz(self, memory: Memory) -> float:
         """``||W||_2^2``."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import logging
 import os
 from collections.abc import Callable
@@ -21,7 +23,7 @@ from tecu.dictionary.online import Coder, OnlineDictionary, loose_start
 from tecu.dictionary.parameters import Checked, checked_parameters, start_dictionary
 from tecu.dictionary.rows import Rows
 from tecu.dictionary.solvers import Plan, plan
-from tecu.dictionary.workers import workers
+from tecu.dictionary.workers import Workers, workers
 from tecu.state import Result
 
 log = logging.getLogger("tecu")
@@ -183,6 +185,7 @@ class L0DictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
             self._online.team = team
             keep = 1.0 - 1.0 / min(self.n_iter_ + 1.0, PARTIAL_FIT_MEMORY)
             self._online.absorb(rows[:], keep)
+            self._online.team = Workers(1)
         self.components_ = self._online.D.copy()
         self.n_iter_ += 1
         return self
@@ -242,6 +245,13 @@ class L0DictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         if self.dtype is not None and wanted not in (np.dtype(np.float32), np.dtype(np.float64)):
             raise ValueError(f"dtype must be float32, float64 or None, got {self.dtype!r}")
         return validate_data(self, X, reset=reset, accept_sparse="csr", dtype=wanted, order="C")
+
+    def __getstate__(self) -> dict[str, Any]:
+        state: dict[str, Any] = dict(super().__getstate__())
+        if "certificate_" in state:  # its residual is computed when first asked for, from the whole problem
+            known = functools.partial(float, state["certificate_"].residual)
+            state["certificate_"] = dataclasses.replace(state["certificate_"], _residual=known)
+        return state
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -33,6 +33,8 @@ MEMORY = (0.3, 0.3, 0.5, 0.8)
 BATCH = 1.1
 """Samples between two dictionary updates, as a multiple of the number of atoms."""
 
+SMALLEST_BATCH = 64
+
 
 @dataclass(frozen=True)
 class Coder:
@@ -106,7 +108,7 @@ def loose_start(
     """A dictionary to start from, by four loose passes over the data, and how many atoms were replaced on the way."""
     samples, m = len(rows), len(D)
     online = OnlineDictionary(D, coder, ball, team)
-    count = max(1, round(samples / (BATCH * m)))
+    count = max(1, round(samples / max(BATCH * m, SMALLEST_BATCH)))
     replaced = 0
     for number, (looseness, share, memory) in enumerate(zip(GAINS, LENGTHS, MEMORY, strict=True)):
         keep = max(0.0, 1.0 - 1.0 / (memory * count))

@@ -28,6 +28,9 @@ NAMES = ("auto", "tecu", "tecu-pith", "palm", "ipalm", "bcu", "inv")
 BATCH = 1.1
 """Samples in a block of codes, as a multiple of the number of atoms: its Gram product then costs as much as ``G``."""
 
+SMALLEST_BATCH = 1000
+"""Samples; smaller blocks cost more in visits than they bring."""
+
 BATCHES_A_DICTIONARY_VISIT = 2
 
 CODES_ETA = 0.01
@@ -129,7 +132,7 @@ def _batched(
 ) -> Plan:
     """Batches of codes and the dictionary in turn: polished codes, column sweeps."""
     samples, n = rows.shape
-    count = max(1, round(samples / (BATCH * m)))
+    count = max(1, round(samples / max(BATCH * m, SMALLEST_BATCH)))
     edges = [samples * i // count for i in range(count + 1)]
     batches = [slice(a, b) for a, b in zip(edges, edges[1:], strict=False)]
     coupling = BatchedFactorization(rows, batches, team)

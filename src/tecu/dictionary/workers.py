@@ -53,9 +53,10 @@ class Workers:
         return out
 
     def close(self) -> None:
-        """End the threads."""
+        """End the threads; what is still asked for is done by the caller's own."""
         if self._pool is not None:
             self._pool.shutdown()
+            self._pool, self.count = None, 1
 
 
 @lru_cache(maxsize=1)

@@ -1,0 +1,266 @@
+"""What the estimator promises, on small data with a known answer and on awkward data."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+
+import tecu
+from tecu.dictionary import L0DictionaryLearning, make_sparse_data
+from tecu.dictionary.solvers import NAMES
+
+
+@pytest.fixture(scope="module")
+def planted():
+    return make_sparse_data(2500, 16, 24, 2, snr_db=35, random_state=0)
+
+
+def objective(model, X):
+    misfit = X.astype(float) - (model.codes_ @ model.components_).astype(float)
+    return model.penalty_ * model.codes_.nnz + 0.5 * np.sum(misfit**2)
+
+
+def test_finds_the_planted_atoms(planted):
+    X, components, codes = planted
+    model = L0DictionaryLearning(24, penalty=0.01, random_state=0).fit(X)
+    cosines = np.abs(model.components_ @ components.T).max(axis=0)
+    assert np.mean(cosines > 0.98) > 0.9
+    truth = 0.01 * codes.nnz + 0.5 * np.sum((X - codes @ components) ** 2)
+    assert model.objective_ < 1.1 * truth
+
+
+@pytest.mark.parametrize("solver", NAMES)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_every_solver_reports_what_it_ended_with(planted, solver, dtype):
+    X = planted[0][:400].astype(dtype)
+    model = L0DictionaryLearning(24, penalty=0.02, solver=solver, max_iter=8, random_state=0).fit(X)
+    assert model.components_.dtype == model.codes_.dtype == dtype
+    assert model.codes_.shape == (400, 24)
+    np.testing.assert_allclose(np.linalg.norm(model.components_, axis=1), 1, rtol=1e-5)
+    np.testing.assert_allclose(model.objective_, objective(model, X), rtol=1e-4)
+    assert len(model.history_["value"]) == model.n_iter_ + 1
+    assert model.objective_ < model.history_["value"][0]
+    assert model.certificate_.holds == (solver != "inv"), model.certificate_.reason
+
+
+def test_the_objective_never_rises_and_the_certificate_covers_the_whole_run(planted):
+    X = planted[0].astype(np.float32)
+    model = L0DictionaryLearning(24, penalty=0.01, max_iter=20, tol=0, random_state=0).fit(X)
+    values, lyapunov = model.history_["value"], model.history_["lyapunov"]
+    assert np.all(np.diff(values) <= 1e-5 * values[:-1])
+    assert np.all(np.diff(lyapunov) <= 1e-5 * lyapunov[:-1])
+    assert model.certificate_.holds_from == 0
+    assert not model.certificate_.violations
+
+
+@pytest.mark.parametrize("solver", ["auto", "palm"])
+@pytest.mark.parametrize(
+    ("options", "law"),
+    [
+        ({"n_nonzero": 2}, lambda m: np.diff(m.codes_.indptr).max() <= 2),
+        ({"positive": True, "penalty": 0.02}, lambda m: m.codes_.data.min() > 0),
+        ({"code_bound": 0.5, "penalty": 0.02}, lambda m: np.abs(m.codes_.data).max() <= 0.5 + 1e-12),
+        ({"n_nonzero": 3, "positive": True, "code_bound": 1.0}, lambda m: 0 < m.codes_.data.min() <= m.codes_.data.max() <= 1),
+        ({"constraint": "ball", "penalty": 0.02}, lambda m: np.linalg.norm(m.components_, axis=1).max() <= 1 + 1e-9),
+    ],
+)
+def test_constraints_hold_in_fit_and_transform(planted, solver, options, law):
+    X = planted[0][:300]
+    model = L0DictionaryLearning(20, solver=solver, max_iter=5, random_state=0, **options).fit(X)
+    assert law(model)
+    model.codes_ = model.transform(X)
+    assert law(model)
+    assert model.certificate_.holds, model.certificate_.reason
+
+
+def test_sparse_data_give_the_dense_answer(planted):
+    X = planted[0][:300] * (np.abs(planted[0][:300]) > 0.3)
+    dense = L0DictionaryLearning(20, penalty=0.02, random_state=0, max_iter=4).fit(X)
+    sparse = L0DictionaryLearning(20, penalty=0.02, random_state=0, max_iter=4).fit(csr_array(X))
+    np.testing.assert_array_equal(dense.components_, sparse.components_)
+    assert (dense.transform(X) != sparse.transform(csr_array(X))).nnz == 0
+
+
+def test_a_memory_map_gives_the_same_answer(planted, tmp_path):
+    X = planted[0][:300]
+    np.save(tmp_path / "X.npy", X)
+    mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
+    models = [L0DictionaryLearning(20, penalty=0.02, random_state=0, max_iter=3).fit(x) for x in (X, mapped)]
+    np.testing.assert_array_equal(models[0].components_, models[1].components_)
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_repeats_bit_by_bit(planted, n_jobs):
+    X = planted[0].astype(np.float32)
+    first, second = (L0DictionaryLearning(24, random_state=3, n_jobs=n_jobs).fit(X) for _ in range(2))
+    np.testing.assert_array_equal(first.components_, second.components_)
+    assert (first.codes_ != second.codes_).nnz == 0
+
+
+def test_penalty_auto_follows_the_scale_of_the_data(planted):
+    X = planted[0][:300]
+    one = L0DictionaryLearning(20, random_state=0, max_iter=3).fit(X)
+    thousand = L0DictionaryLearning(20, random_state=0, max_iter=3).fit(1000 * X)
+    np.testing.assert_allclose(thousand.penalty_, 1e6 * one.penalty_)
+    assert thousand.codes_.nnz == pytest.approx(one.codes_.nnz, rel=0.02)
+
+
+def test_transform_lowers_the_objective_of_each_sample_below_that_of_no_code(planted):
+    X = planted[0]
+    model = L0DictionaryLearning(24, penalty=0.01, random_state=0).fit(X)
+    codes = model.transform(X)
+    each = 0.01 * np.diff(codes.indptr) + 0.5 * np.sum((X - model.inverse_transform(codes)) ** 2, axis=1)
+    assert np.all(each <= 0.5 * np.sum(X**2, axis=1) + 1e-12)
+    np.testing.assert_allclose(model.score(X), -each.mean())
+    assert each.sum() <= 1.05 * model.objective_
+
+
+def test_partial_fit_learns_from_batches(planted):
+    X, components, _ = planted
+    model = L0DictionaryLearning(24, penalty=0.01, random_state=0)
+    scores = []
+    for _ in range(4):
+        for batch in np.array_split(X, 15):
+            model.partial_fit(batch)
+        scores.append(model.score(X))
+    assert scores[-1] > scores[0]
+    np.testing.assert_allclose(np.linalg.norm(model.components_, axis=1), 1)
+
+
+def test_save_and_load(planted, tmp_path):
+    X = planted[0][:300]
+    model = L0DictionaryLearning(20, penalty=0.02, random_state=0, max_iter=3).fit(X)
+    model.save(tmp_path / "model.npz")
+    loaded = L0DictionaryLearning.load(tmp_path / "model.npz")
+    np.testing.assert_array_equal(loaded.components_, model.components_)
+    assert (loaded.transform(X) != model.transform(X)).nnz == 0
+    assert loaded.get_params() == model.get_params()
+    (tmp_path / "junk.npz").write_bytes(b"junk")
+    with pytest.raises(ValueError, match=r"junk\.npz"):
+        L0DictionaryLearning.load(tmp_path / "junk.npz")
+
+
+def test_callback_sees_every_sweep_and_may_stop(planted):
+    seen = []
+
+    def stop_at_two(state):
+        seen.append(state.t)
+        return state.t == 2
+
+    model = L0DictionaryLearning(20, tol=0, callback=stop_at_two, random_state=0).fit(planted[0][:300])
+    assert seen == [1, 2]
+    assert model.status_ is tecu.Status.STOPPED
+
+
+def test_a_resumed_fit_ends_where_the_whole_one_does(planted, tmp_path):
+    X = planted[0].astype(np.float32)
+    options = {"penalty": 0.01, "tol": 0, "max_iter": 6, "random_state": 1}
+    whole = L0DictionaryLearning(24, **options).fit(X)
+    path = tmp_path / "run.npz"
+    L0DictionaryLearning(24, **options, checkpoint=path, callback=lambda state: state.t == 3).fit(X)
+    resumed = L0DictionaryLearning(24, **options, checkpoint=path).fit(X)
+    np.testing.assert_array_equal(resumed.components_, whole.components_)
+    assert (resumed.codes_ != whole.codes_).nnz == 0
+    with pytest.raises(ValueError, match="another problem"):
+        L0DictionaryLearning(24, **options, checkpoint=path).fit(X[:-1])
+
+
+SCRIPT = """
+import sys, time, numpy as np, tecu.dictionary.estimator as e
+from tecu.checkpoint import Checkpoint
+e.Checkpoint = lambda path, seconds: Checkpoint(path, seconds=0.0)
+X = np.load(sys.argv[1])
+slow = lambda state: time.sleep(0.05)
+model = e.L0DictionaryLearning(24, penalty=0.01, tol=0, max_iter=6, random_state=1, checkpoint=sys.argv[2], callback=slow).fit(X)
+np.save(sys.argv[3], model.components_)
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="SIGKILL")
+def test_a_killed_fit_resumes_to_the_same_result(planted, tmp_path):
+    X = planted[0].astype(np.float32)
+    np.save(tmp_path / "X.npy", X)
+    whole = L0DictionaryLearning(24, penalty=0.01, tol=0, max_iter=6, random_state=1).fit(X)
+    command = [sys.executable, "-c", SCRIPT, *(str(tmp_path / name) for name in ("X.npy", "run.npz", "D.npy"))]
+    for _ in range(2):
+        child = subprocess.Popen(command)
+        while not (tmp_path / "run.npz").exists() and child.poll() is None:
+            time.sleep(0.01)
+        time.sleep(0.03)
+        child.send_signal(signal.SIGKILL)
+        child.wait()
+    subprocess.run(command, check=True)
+    np.testing.assert_array_equal(np.load(tmp_path / "D.npy"), whole.components_)
+
+
+AWKWARD = {
+    "zero columns": lambda r: np.hstack([r.normal(size=(40, 5)), np.zeros((40, 3))]),
+    "zero samples": lambda r: np.vstack([r.normal(size=(40, 5)), np.zeros((10, 5))]),
+    "all zero": lambda r: np.zeros((30, 5)),
+    "duplicate samples": lambda r: np.repeat(r.normal(size=(4, 6)), 20, axis=0),
+    "one sample": lambda r: r.normal(size=(1, 6)),
+    "one feature": lambda r: r.normal(size=(30, 1)),
+    "fewer samples than atoms": lambda r: r.normal(size=(5, 4)),
+    "rank one": lambda r: np.outer(r.normal(size=30), r.normal(size=6)),
+    "integers": lambda r: r.integers(-5, 6, size=(30, 6)),
+    "huge": lambda r: 1e12 * r.normal(size=(30, 6)),
+    "tiny": lambda r: 1e-12 * r.normal(size=(30, 6)),
+}
+
+
+@pytest.mark.filterwarnings("ignore:block .* never moved:RuntimeWarning")
+@pytest.mark.parametrize("solver", ["auto", "palm", "tecu"])
+@pytest.mark.parametrize("kind", AWKWARD)
+def test_awkward_data_give_a_good_result(solver, kind):
+    X = AWKWARD[kind](np.random.default_rng(0))
+    model = L0DictionaryLearning(8, solver=solver, max_iter=10, random_state=0).fit(X)
+    assert np.all(np.isfinite(model.components_))
+    assert model.objective_ <= 0.5 * np.sum(X.astype(float) ** 2) * (1 + 1e-9)
+    np.testing.assert_allclose(model.objective_, objective(model, X), rtol=1e-6, atol=1e-30)
+
+
+@pytest.mark.filterwarnings("ignore:block .* never moved:RuntimeWarning")
+@pytest.mark.parametrize("solver", NAMES)
+def test_a_penalty_too_large_for_any_code_gives_no_code(solver, planted):
+    X = planted[0][:100]
+    model = L0DictionaryLearning(8, penalty=1e6, solver=solver, max_iter=4, random_state=0).fit(X)
+    assert model.codes_.nnz == 0
+    np.testing.assert_allclose(model.objective_, 0.5 * np.sum(X**2))
+
+
+@pytest.mark.parametrize(
+    ("options", "word"),
+    [
+        ({"penalty": -1.0}, "penalty"),
+        ({"penalty": "big"}, "penalty"),
+        ({"penalty": 0.1, "n_nonzero": 2}, "not both"),
+        ({"n_nonzero": 0}, "n_nonzero"),
+        ({"solver": "adam"}, "solver"),
+        ({"constraint": "cube"}, "constraint"),
+        ({"n_components": 0}, "n_components"),
+        ({"max_iter": 0}, "max_iter"),
+        ({"tol": -1}, "tol"),
+        ({"init": "zeros"}, "init"),
+        ({"init": np.ones((2, 2))}, "init"),
+        ({"dtype": np.int32}, "dtype"),
+        ({"code_bound": 0}, "code_bound"),
+        ({"n_jobs": 0}, "n_jobs"),
+    ],
+)
+def test_wrong_parameters_are_named(options, word):
+    options = {"n_components": 4, **options}
+    with pytest.raises(ValueError, match=word):
+        L0DictionaryLearning(**options).fit(np.random.default_rng(0).normal(size=(20, 5)))
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_missing_and_infinite_values_are_refused(value):
+    X = np.ones((10, 3))
+    X[4, 1] = value
+    with pytest.raises(ValueError, match="NaN|infinity"):
+        L0DictionaryLearning(3).fit(X)

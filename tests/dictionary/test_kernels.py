@@ -1,0 +1,142 @@
+"""The compiled kernels against their plain twins and against the laws they promise."""
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+
+from tecu.dictionary import coding, make_sparse_data, plain
+from tecu.dictionary.replacement import free_slots, replace_atoms
+
+
+def problem(seed=0, samples=40, n=12, m=20, k=3, dtype=np.float64):
+    X, D, _ = make_sparse_data(samples, n, m, k, 25, seed)
+    other = np.random.default_rng(seed).normal(size=D.shape)
+    D = D + 0.3 * other / np.linalg.norm(other, axis=1, keepdims=True)
+    D /= np.linalg.norm(D, axis=1, keepdims=True)
+    return X.astype(dtype), D.astype(dtype)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(("stop", "penalty", "cap"), [(0.02, 0.02, 12), (0.0, 0.05, 10), (0.0, 0.0, 3)])
+def test_greedy_agrees_with_its_twin(seed, stop, penalty, cap):
+    X, D = problem(seed)
+    G, C = D @ D.T, X @ D.T
+    codes = coding.greedy(C.copy(), G, stop=stop, penalty=penalty, cap=cap).csr(len(D), is_sorted=False).toarray()
+    for c, w in zip(C, codes, strict=True):
+        np.testing.assert_allclose(w, plain.greedy(G, c, stop, penalty, cap), atol=1e-8)
+
+
+def test_float32_greedy_finds_what_float64_finds():
+    X, D = problem(k=2)
+    wide = coding.greedy(X @ D.T, D @ D.T, stop=0.05, cap=8).csr(len(D), is_sorted=False)
+    x, d = X.astype(np.float32), D.astype(np.float32)
+    narrow = coding.greedy(x @ d.T, d @ d.T, stop=0.05, cap=8).csr(len(D), is_sorted=False)
+    assert narrow.dtype == np.float32
+    np.testing.assert_allclose(narrow.toarray(), wide.toarray(), atol=2e-4)
+
+
+def test_positive_greedy_takes_positively_correlated_atoms_only():
+    X, D = problem()
+    codes = coding.greedy(X @ D.T, D @ D.T, stop=0.0, cap=1, positive=True).csr(len(D))
+    assert codes.nnz > 0
+    assert codes.data.min() > 0
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("restart", [0, 1, 2])
+@pytest.mark.parametrize("shift", [0.0, 0.2])
+def test_polished_codes_are_settled_and_never_worse(seed, restart, shift):
+    X, D = problem(seed)
+    G, C, penalty = D @ D.T, X @ D.T, 0.03
+    rng = np.random.default_rng(seed)
+    old = np.where(rng.random((len(X), len(D))) < 0.1, rng.normal(size=(len(X), len(D))), 0.0)
+    answer = coding.polish(C.copy(), G, csr_array(old), penalty=penalty, cap=12, shift=shift, restart=restart)
+    shifted, pulled = G + shift * np.eye(len(G)), C + shift * old
+    new = answer.codes.toarray()
+    change = 0.0
+    for c, w, v in zip(pulled, new, old, strict=True):
+        assert plain.is_settled(shifted, c, w, penalty)
+        change += plain.value(shifted, c, w, penalty) - plain.value(shifted, c, v, penalty)
+    assert answer.unsettled == 0
+    assert change <= 1e-9
+    np.testing.assert_allclose(answer.change, change, rtol=1e-9)
+    gradient = new @ shifted - pulled
+    np.testing.assert_allclose(answer.gradient_square, np.sum(gradient**2), rtol=1e-8)
+
+
+def test_polished_codes_are_their_own_prox_point():
+    X, D = problem()
+    G, C, penalty = D @ D.T, X @ D.T, 0.03
+    w = coding.polish(C.copy(), G, csr_array(C.shape), penalty=penalty, cap=12).codes.toarray()
+    step = w - (w @ G - C)  # tau = 1: the atoms have unit length
+    np.testing.assert_allclose(np.where(step**2 > 2 * penalty, step, 0.0), w, atol=1e-9)
+
+
+@pytest.mark.parametrize("bounds", [(-np.inf, np.inf), (0.0, np.inf), (-0.4, 0.4)])
+@pytest.mark.parametrize(("penalty", "cap"), [(0.03, 20), (0.0, 3)])
+def test_coordinate_descent_agrees_with_its_twin(bounds, penalty, cap):
+    X, D = problem(1, samples=12)
+    G, C = D @ D.T, X @ D.T
+    codes = coding.descend(
+        C.copy(), G, csr_array(C.shape), penalty=penalty, cap=cap, lower=bounds[0], upper=bounds[1], moves=12, accuracy=0.0
+    ).toarray()
+    assert np.count_nonzero(codes, axis=1).max() <= cap
+    for c, w in zip(C, codes, strict=True):
+        twin = plain.descend(G, c, np.zeros(len(c)), penalty, cap, *bounds, 12)
+        np.testing.assert_allclose(plain.value(G, c, w, penalty), plain.value(G, c, twin, penalty), atol=1e-9)
+        assert np.all((w >= bounds[0] - 1e-12) & (w <= bounds[1] + 1e-12))
+
+
+@pytest.mark.parametrize("ball", [False, True])
+@pytest.mark.parametrize("eta", [0.0, 3.0])
+@pytest.mark.parametrize("m", [5, 150])
+def test_column_sweep_agrees_with_its_twin_and_reports_its_descent(ball, eta, m):
+    rng = np.random.default_rng(m)
+    W, Y = rng.normal(size=(300, m)) * (rng.random((300, m)) < 0.2), rng.normal(size=(300, 10))
+    D = rng.normal(size=(m, 10))
+    D /= np.linalg.norm(D, axis=1, keepdims=True)
+    A, B = plain.totals(W, Y)
+    new = D.copy()
+    descent = coding.sweep(new, D, A, B, eta, ball)
+    np.testing.assert_allclose(new, plain.sweep(D, A, B, eta, ball), atol=1e-10)
+
+    def objective(x):
+        return 0.5 * np.sum((A @ x) * x) - np.sum(B * x) + 0.5 * eta * np.sum((x - D) ** 2)
+
+    np.testing.assert_allclose(descent, objective(D) - objective(new), rtol=1e-9)
+
+
+def test_totals_from_sparse_codes():
+    from tecu.dictionary.kernels_atoms import add_totals, inner_product, unfold
+
+    rng = np.random.default_rng(0)
+    W = rng.normal(size=(30, 70)) * (rng.random((30, 70)) < 0.2)
+    Y = rng.normal(size=(30, 4))
+    codes = csr_array(W)
+    folded, A, B = np.zeros((70, 70)), np.empty((70, 70)), np.zeros((70, 4))
+    add_totals(codes.indptr, codes.indices, codes.data, Y, 1.0, folded, B)
+    unfold(folded, A)
+    expected = plain.totals(W, Y)
+    np.testing.assert_allclose(A, expected[0], atol=1e-12)
+    np.testing.assert_allclose(B, expected[1], atol=1e-12)
+    G = expected[0]
+    np.testing.assert_allclose(inner_product(folded, G), np.sum(G * G))
+    add_totals(codes.indptr, codes.indices, codes.data, Y, -1.0, folded, B)
+    assert np.abs(folded).max() < 1e-12
+    assert np.abs(B).max() < 1e-12
+
+
+def test_dead_and_double_atoms_are_free_and_hidden_directions_fill_them():
+    D = np.eye(6)
+    D[4] = D[0]
+    D[4, 5] = 0.1
+    D[4] /= np.linalg.norm(D[4])
+    energy = np.array([5.0, 4.0, 5.0, 4.0, 3.0, 0.1])
+    assert free_slots(D, energy).tolist() == [5, 4]
+    hidden = np.zeros((20, 6))
+    hidden[:10, 4] = np.linspace(1, 2, 10)
+    hidden[10:, 5] = -np.linspace(1, 2, 10)
+    used = replace_atoms(D, energy, hidden)
+    assert sorted(used.tolist()) == [4, 5]
+    np.testing.assert_allclose(np.sort(np.abs(D[[4, 5]]).argmax(axis=1)), [4, 5])
+    np.testing.assert_allclose(np.linalg.norm(D, axis=1), 1)
