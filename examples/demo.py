@@ -35,9 +35,9 @@ def learn_dictionary() -> tuple[tecu.Result, report.Section]:
 
 def brighten_photo() -> report.Section:
     """A photo of scikit-learn, darkened by a known smooth light, and what the enhancer makes of it."""
-    photo = load_sample_image("flower.jpg")
+    photo = load_sample_image("china.jpg")
     rows, columns = photo.shape[:2]
-    light = 0.05 + 0.2 * np.exp(-6 * (np.arange(columns) / columns - 0.7) ** 2)
+    light = 0.1 + 0.4 * np.exp(-6 * (np.arange(columns) / columns - 0.7) ** 2)
     dark = np.rint(photo * light[:, None]).astype(np.uint8)
     enhancer = Enhancer()
     bright, parts = enhancer(dark), enhancer.decompose(dark)

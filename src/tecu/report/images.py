@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tecu.report.page import Section, data_uri
+from tecu.report.pages import Section, data_uri
 
 Pixels = np.ndarray[Any, Any]
 LONGEST = 1200  # the longer side of a picture on a page
@@ -78,7 +78,7 @@ def atoms(components: Any, shape: tuple[int, ...] | None = None, *, title: str =
     count, features = np.shape(components)
     said = f"{count} atoms of {features} entries each"
     if usage is not None:
-        said += f", the most used first; {int(np.count_nonzero(np.asarray(usage) == 0))} are never used"
+        said += f", the most used first; never used: {int(np.count_nonzero(np.asarray(usage) == 0))}"
     source = data_uri(stream.getvalue(), "image/png")
     body = f'<figure class="atoms"><img src="{source}" alt="{said}"><figcaption>{said}.</figcaption></figure>'
     return Section(title, body)

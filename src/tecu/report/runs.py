@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tecu.history import COUNTERS
-from tecu.report.page import Section, data_uri, write_page
+from tecu.report.pages import Section, data_uri, write_page
 from tecu.report.words import certificate_html, outcomes_html, result_html, table_html
 
 if TYPE_CHECKING:
