@@ -1,0 +1,156 @@
+"""``tecu compare`` and ``tecu enhance --report``: pages, scores on them, exit codes."""
+
+import re
+import sys
+
+import numpy as np
+import pytest
+from PIL import Image
+from skimage import data
+
+import tecu
+from tecu import couplings, terms
+from tecu.cli.main import main
+from tecu.lowlight import Enhancer
+from tecu.metrics import psnr
+
+PHOTO = data.astronaut()[60:188, 150:310]
+DARK = np.rint(PHOTO * 0.2).astype(np.uint8)
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Image.fromarray(PHOTO).save("good.png")
+    Image.fromarray(DARK).save("dark.png")
+    Image.fromarray(DARK[:, ::-1]).save("mirrored.png")
+    Image.fromarray(PHOTO[:64, :64]).save("small.png")
+    return tmp_path
+
+
+def run_states(path, sweeps=3):
+    problem = tecu.Problem(couplings.MatrixFactorization(np.eye(3)), {"W": terms.L1(0.1), "D": terms.UnitColumns()})
+    states = tecu.Solver(problem, tecu.ProxLinear()).iterate({"W": np.ones((3, 2)), "D": np.eye(3)[:, :2]})
+    state = [next(states) for _ in range(sweeps)][-1]
+    tecu.save_state(path, state)
+    return state
+
+
+def test_photos_against_the_first(folder, capsys):
+    assert main(["compare", "good.png", "dark.png", "mirrored.png", "-o", "page.html"]) == 0
+    assert capsys.readouterr().out == "page.html\n"
+    page = (folder / "page.html").read_text(encoding="utf-8")
+    assert page.count('<input type="range"') == 2
+    assert "good.png and mirrored.png" in page
+    assert "PSNR" not in page
+
+
+def test_scores_against_a_reference(folder):
+    assert main(["compare", "dark.png", "mirrored.png", "-o", "page.html", "--reference", "good.png"]) == 0
+    page = (folder / "page.html").read_text(encoding="utf-8")
+    assert f">{psnr(DARK, PHOTO):.2f}<" in page
+    assert f">{psnr(DARK[:, ::-1], PHOTO):.2f}<" in page
+
+
+def test_methods_on_a_photo(folder):
+    arguments = ["compare", "dark.png", "--method", "tecu", "--method", "he", "--reference", "good.png"]
+    assert main([*arguments, "-o", "page.html"]) == 0
+    page = (folder / "page.html").read_text(encoding="utf-8")
+    assert page.count('<input type="range"') == 2
+    for method in ("tecu", "he"):
+        assert f">{psnr(Enhancer(method)(DARK), PHOTO):.2f}<" in page
+
+
+def test_saved_runs(folder):
+    first, second = run_states("one.npz", 3), run_states("two.npz", 5)
+    assert main(["compare", "one.npz", "two.npz", "-o", "page.html"]) == 0
+    page = (folder / "page.html").read_text(encoding="utf-8")
+    for state, name in ((first, "one"), (second, "two")):
+        assert re.search(rf"<td>{name}</td><td[^>]*>{state.value:.6g}</td><td[^>]*>{state.t}</td>", page)
+    assert "0 of 10 visits break the descent" in page
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["good.png"], "at least two files"),
+        (["good.png", "dark.png", "--method", "nonsense"], "method must be one of"),
+        (["good.png", "run.npz"], "only .npz files"),
+        (["good.png", "dark.png", "--reference", "missing.png"], "there is no missing.png"),
+    ],
+)
+def test_bad_arguments_give_1(folder, arguments, sentence, capsys):
+    assert main(["compare", *arguments, "-o", "page.html"]) == 1
+    assert sentence in capsys.readouterr().err
+    assert not (folder / "page.html").exists()
+
+
+def test_a_page_is_replaced_only_if_asked(folder, capsys):
+    (folder / "page.html").write_text("mine")
+    assert main(["compare", "good.png", "dark.png", "-o", "page.html"]) == 1
+    assert (folder / "page.html").read_text() == "mine"
+    assert main(["compare", "good.png", "dark.png", "-o", "page.html", "--overwrite"]) == 0
+
+
+def test_what_cannot_be_compared_is_named_and_the_rest_is_done(folder, capsys):
+    (folder / "broken.png").write_bytes(b"no photo")
+    assert main(["compare", "good.png", "small.png", "broken.png", "dark.png", "-o", "page.html"]) == 2
+    errors = capsys.readouterr().err
+    assert "small.png has 64 x 64 pixels, good.png has 160 x 128" in errors
+    assert "broken.png" in errors
+    assert (folder / "page.html").read_text(encoding="utf-8").count('<input type="range"') == 1
+    assert main(["compare", "broken.png", "missing.npz.png", "-o", "none.html"]) == 2
+    assert not (folder / "none.html").exists()
+
+
+def test_a_reference_of_another_size_is_named(folder, capsys):
+    assert main(["compare", "good.png", "dark.png", "--reference", "small.png", "-o", "page.html"]) == 2
+    assert "small.png has 64 x 64 pixels" in capsys.readouterr().err
+
+
+def test_a_broken_run_is_named(folder, capsys):
+    run_states("one.npz")
+    (folder / "two.npz").write_bytes(b"nothing")
+    assert main(["compare", "one.npz", "two.npz", "three.npz", "-o", "page.html"]) == 2
+    errors = capsys.readouterr().err
+    assert "two.npz could not be read as a saved run" in errors
+    assert "three.npz could not be read as a saved run" in errors
+
+
+def test_a_page_that_cannot_be_written_gives_5(folder, capsys):
+    assert main(["compare", "good.png", "dark.png", "-o", "nowhere/page.html"]) == 5
+    assert "nowhere/page.html could not be written" in capsys.readouterr().err
+
+
+def test_a_missing_part_gives_3(folder, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    assert main(["compare", "good.png", "dark.png", "-o", "page.html"]) == 3
+    assert "pip install tecu[report]" in capsys.readouterr().err
+    assert main(["enhance", "dark.png", "-o", "out.png", "--report", "page.html"]) == 3
+    assert "pip install tecu[report]" in capsys.readouterr().err
+    assert not (folder / "out.png").exists()
+
+
+# ---- tecu enhance --report ----
+
+
+def test_enhance_report_shows_before_and_after_and_the_verdict(folder, capsys):
+    arguments = ["enhance", "dark.png", "mirrored.png", "-o", "out", "--report", "page.html"]
+    assert main(arguments) == 0
+    page = (folder / "page.html").read_text(encoding="utf-8")
+    assert page.count('<input type="range"') == 2
+    reason = Enhancer().decompose(DARK).certificate.reason
+    assert f"The certificate of its decomposition {reason}" in page
+    assert main([*arguments, "--skip-existing"]) == 1  # the page is there already
+
+
+def test_enhance_report_of_a_method_without_a_decomposition(folder):
+    assert main(["enhance", "dark.png", "-o", "out.png", "--method", "he", "--report", "page.html"]) == 0
+    page = (folder / "page.html").read_text(encoding="utf-8")
+    assert page.count('<input type="range"') == 1
+    assert "certificate" not in page
+
+
+def test_enhance_report_that_cannot_be_written_gives_5(folder, capsys):
+    assert main(["enhance", "dark.png", "-o", "out.png", "--report", "nowhere/page.html"]) == 5
+    assert (folder / "out.png").exists()
