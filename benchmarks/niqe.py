@@ -50,9 +50,7 @@ def main() -> int:
 
     theirs = loadmat(folder / "modelparameters.mat")
     mean, covariance = module._parameters()
-    same = np.array_equal(theirs["mu_prisparam"][0], mean) and np.array_equal(
-        theirs["cov_prisparam"], covariance
-    )
+    same = np.array_equal(theirs["mu_prisparam"][0], mean) and np.array_equal(theirs["cov_prisparam"], covariance)
     print(f"parameters equal to the authors' release, bit for bit: {same}")
     rows = list(csv.reader((folder / "calib" / "official_matlab_scores.csv").open()))
     official = dict(zip(rows[0], next(row for row in rows if row[0] == "niqe"), strict=True))

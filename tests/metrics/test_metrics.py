@@ -59,9 +59,7 @@ def test_ssim_equals_scikit_image(image, kind, ours, theirs):
 def test_psnr_equals_scikit_image(image, kind):
     first, second = as_kind(image, kind), as_kind(distorted(image), kind)
     peak = 1.0 if kind.startswith("float") else np.iinfo(kind).max
-    assert psnr(first, second) == pytest.approx(
-        peak_signal_noise_ratio(first, second, data_range=peak), abs=1e-4
-    )
+    assert psnr(first, second) == pytest.approx(peak_signal_noise_ratio(first, second, data_range=peak), abs=1e-4)
 
 
 def test_equal_images_are_perfect():
@@ -89,9 +87,7 @@ def test_gt_mean_does_not_see_the_exposure_and_plain_psnr_does():
 def test_loe_is_the_count_of_pairs_whose_order_differs(seed, levels):
     rng = np.random.default_rng(seed)
     a, b = rng.integers(0, levels, (2, 6, 5)).astype(np.uint8)
-    count = sum(
-        (a.flat[x] >= a.flat[y]) != (b.flat[x] >= b.flat[y]) for x in range(a.size) for y in range(a.size)
-    )
+    count = sum((a.flat[x] >= a.flat[y]) != (b.flat[x] >= b.flat[y]) for x in range(a.size) for y in range(a.size))
     assert loe(a, b) == count / a.size
 
 

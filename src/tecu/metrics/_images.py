@@ -14,9 +14,7 @@ def as_image(image: Any, name: str) -> NDArray[Any]:
     """``image`` as a NumPy array of 2 or 3 dimensions with values of a kind whose range is known."""
     array = np.asarray(image)
     if array.ndim not in (2, 3) or array.size == 0:
-        raise ValueError(
-            f"{name}: expected (rows, columns) or (rows, columns, channels), got shape {array.shape}"
-        )
+        raise ValueError(f"{name}: expected (rows, columns) or (rows, columns, channels), got shape {array.shape}")
     if array.dtype == np.bool_:
         array = array.astype(np.float64)
     if array.dtype not in (np.uint8, np.uint16) and array.dtype.kind != "f":

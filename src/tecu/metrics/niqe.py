@@ -45,9 +45,7 @@ def niqe(image: Any) -> float:
     grey = _luminance(as_image(image, "image"))
     rows, columns = (n // BLOCK for n in grey.shape)
     if rows * columns < 2:
-        raise ValueError(
-            f"niqe needs two blocks of {BLOCK} x {BLOCK} pixels, got {grey.shape[1]} x {grey.shape[0]}"
-        )
+        raise ValueError(f"niqe needs two blocks of {BLOCK} x {BLOCK} pixels, got {grey.shape[1]} x {grey.shape[0]}")
     grey = grey[: rows * BLOCK, : columns * BLOCK]
     features = np.hstack([_features(grey, BLOCK), _features(_half(grey), BLOCK // 2)])
     whole = features[~np.isnan(features).any(axis=1)]
@@ -97,9 +95,7 @@ def _features(grey: Floats, block: int) -> Floats:
     """18 figures a block: shape and scale of the normalised luminance and of its neighbour products."""
     rows, columns = grey.shape[0] // block, grey.shape[1] // block
     normal = _normalised(grey).reshape(rows, block, columns, block).swapaxes(1, 2)
-    return np.concatenate(
-        [_strip(blocks) for blocks in normal]
-    )  # a strip of blocks at a time stays in the cache
+    return np.concatenate([_strip(blocks) for blocks in normal])  # a strip of blocks at a time stays in the cache
 
 
 def _normalised(grey: Floats) -> Floats:
@@ -148,9 +144,7 @@ def _fit(blocks: Floats) -> tuple[Floats, Floats, Floats]:
         moment = np.abs(values).sum(axis=1) ** 2 / (values.shape[1] * sum_all)
         moment *= (ratio**3 + 1) * (ratio + 1) / (ratio**2 + 1) ** 2
     shapes, moments = _shape_table()
-    at = np.clip(
-        np.searchsorted(moments, moment), 1, len(moments) - 1
-    )  # the nearest entry: at or the one before
+    at = np.clip(np.searchsorted(moments, moment), 1, len(moments) - 1)  # the nearest entry: at or the one before
     at = at - (moment - moments[at - 1] < moments[at] - moment)
     shape = shapes[np.where(np.isnan(moment), 0, at)]
     scale = np.sqrt(gamma(1 / shape) / gamma(3 / shape))

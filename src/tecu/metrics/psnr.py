@@ -23,8 +23,7 @@ def psnr(image: Any, reference: Any, *, data_range: float | None = None) -> floa
     peak = value_range(first) if data_range is None else float(data_range)
     # Row by row: a float64 copy of a large photo would be eight times the photo.
     total = sum(
-        float(np.sum(np.square(np.subtract(a, b, dtype=np.float64))))
-        for a, b in zip(first, second, strict=True)
+        float(np.sum(np.square(np.subtract(a, b, dtype=np.float64)))) for a, b in zip(first, second, strict=True)
     )
     error = total / first.size
     return float("inf") if error == 0.0 else float(10.0 * np.log10(peak * peak / error))

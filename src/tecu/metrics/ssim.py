@@ -36,17 +36,13 @@ def ssim(
     first, second = as_pair(image, reference)
     smooth, size = _window(window, size)
     if min(first.shape[:2]) < size:
-        raise ValueError(
-            f"ssim: the window is {size} pixels wide, the image only {first.shape[1]} x {first.shape[0]}"
-        )
+        raise ValueError(f"ssim: the window is {size} pixels wide, the image only {first.shape[1]} x {first.shape[0]}")
     peak = value_range(first) if data_range is None else float(data_range)
     factor = size**2 / (size**2 - 1) if sample_covariance else 1.0
     if first.ndim == 2:
         first, second = first[..., np.newaxis], second[..., np.newaxis]
     scores = [
-        _channel(
-            first[..., c].astype(np.float64), second[..., c].astype(np.float64), smooth, size, peak, factor
-        )
+        _channel(first[..., c].astype(np.float64), second[..., c].astype(np.float64), smooth, size, peak, factor)
         for c in range(first.shape[2])
     ]
     return float(np.mean(scores))
@@ -62,12 +58,8 @@ def _window(window: str, size: int | None) -> tuple[Any, int]:
         return (lambda x: ndimage.uniform_filter(x, size=size)), size
     if window == "gaussian":
         if size is not None:
-            raise ValueError(
-                "ssim: the Gaussian window has a fixed size of 11; give size only with window='uniform'"
-            )
-        return (lambda x: ndimage.gaussian_filter(x, SIGMA, truncate=TRUNCATE)), 2 * int(
-            TRUNCATE * SIGMA + 0.5
-        ) + 1
+            raise ValueError("ssim: the Gaussian window has a fixed size of 11; give size only with window='uniform'")
+        return (lambda x: ndimage.gaussian_filter(x, SIGMA, truncate=TRUNCATE)), 2 * int(TRUNCATE * SIGMA + 0.5) + 1
     raise ValueError(f"ssim: window must be 'uniform' or 'gaussian', got {window!r}")
 
 
