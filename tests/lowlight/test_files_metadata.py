@@ -7,7 +7,7 @@ import pytest
 from PIL import ExifTags, Image, ImageCms, ImageOps
 from skimage import data
 
-from tecu.lowlight.files import Photo, encode_photo, read_photo
+from tecu.lowlight.files import Metadata, Photo, encode_photo, read_photo
 
 PHOTO = data.astronaut()[40:100, 150:240]
 PROFILE = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
@@ -183,3 +183,19 @@ def test_cmyk_goes_through_its_profile_and_drops_it():
     photo = read_photo(out.getvalue())
     assert photo.metadata.icc is None
     assert photo.pixels.shape == PHOTO.shape
+
+
+@pytest.mark.parametrize("orientation", [3, 6])
+@pytest.mark.parametrize("packed", [None, "zlib"])
+def test_sixteen_bit_files_are_turned_too(orientation, packed):
+    import tifffile
+
+    deep, out = PHOTO.astype(np.uint16) * 257 + 3, io.BytesIO()
+    tag = (ExifTags.Base.Orientation.value, "H", 1, orientation, True)
+    tifffile.imwrite(out, deep, photometric="rgb", extratags=[tag], compression=packed)
+    expected = np.rot90(deep, 2) if orientation == 3 else np.rot90(deep, -1)
+    assert np.array_equal(read_photo(out.getvalue()).pixels, expected)
+    tags = Image.Exif()
+    tags[ExifTags.Base.Orientation] = orientation
+    turned, _ = encode_photo(Photo(deep, metadata=Metadata(exif=tags.tobytes())), "PNG")
+    assert np.array_equal(read_photo(turned).pixels, expected)

@@ -20,7 +20,7 @@ from tecu.lowlight.files.read import FORMATS
 WRITABLE = {suffix: kind for kind, suffixes in FORMATS.items() for suffix in suffixes}
 """Format by suffix (lower case)."""
 
-LARGEST_SIDE = {"JPEG": 65_535, "WEBP": 16_383, "AVIF": 65_535}
+LARGEST_SIDE = {"JPEG": 65_500, "WEBP": 16_383, "AVIF": 65_535}
 
 # Mean of the luminance table of libjpeg at quality 90: coarser tables are not taken over, because the
 # enhancement has made the noise and the blocks of a dark photo more visible.
