@@ -23,6 +23,7 @@ from tecu.lowlight.files import (
     UnreadableFile,
     encode_photo,
     foreign,
+    read,
     read_photo,
 )
 
@@ -172,13 +173,19 @@ def test_kinds_of_pixels_that_are_not_read_are_named():
             read_photo(file.getvalue())
 
 
-def test_streams(tmp_path):
+def test_streams(monkeypatch):
     assert np.array_equal(read_photo(io.BytesIO(FILES["PNG"])).pixels, PHOTO)
-    reading, writing = os.pipe()
-    with open(reading, "rb") as source:
-        with open(writing, "wb") as sink:
-            sink.write(FILES["PNG"])
-        assert np.array_equal(read_photo(source).pixels, PHOTO)
+
+    def through_a_pipe():
+        reading, writing = os.pipe()
+        with open(reading, "rb") as source:
+            with open(writing, "wb") as sink:
+                sink.write(FILES["PNG"])
+            return outcome(source)
+
+    assert np.array_equal(through_a_pipe().pixels, PHOTO)
+    monkeypatch.setattr(read, "MAX_STREAM", 1000)
+    assert "is longer than 1,000 bytes" in str(through_a_pipe())
 
 
 # ---- optional parts ----

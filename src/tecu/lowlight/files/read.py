@@ -21,6 +21,7 @@ from tecu.lowlight.files.photo import Encoding, Metadata, Photo, Pixels
 from tecu.lowlight.files.sixteen import is_sixteen_bit_colour, read_sixteen
 
 MAX_PIXELS = 200_000_000
+MAX_STREAM = 1 << 30  # bytes held in memory when a pipe is read
 STRIP = 128  # rows
 FORMATS = {
     "JPEG": (".jpg", ".jpeg", ".jpe", ".jfif"),
@@ -89,7 +90,10 @@ def _opened(source: Source) -> Iterator[tuple[BinaryIO, str]]:
 
 def _decode(file: BinaryIO, name: str, max_pixels: int) -> Photo:
     if not file.seekable():
-        file = io.BytesIO(file.read())
+        held = file.read(MAX_STREAM + 1)
+        if len(held) > MAX_STREAM:
+            raise UnreadableFile(f"{name} is longer than {MAX_STREAM:,} bytes; give it as a file")
+        file = io.BytesIO(held)
     head = file.read(4096)
     file.seek(-len(head), os.SEEK_CUR)
     start = file.tell()
