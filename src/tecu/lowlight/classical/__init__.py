@@ -19,6 +19,7 @@ METHODS: dict[str, str] = {
     "srie": "simultaneous reflectance and illumination estimation (Fu et al., 2015)",
     "wvm": "weighted variational model (Fu et al., 2016)",
     "jiep": "joint intrinsic-extrinsic prior (Cai et al., 2017)",
+    "hdrnet": "deep bilateral learning (Gharbi et al., 2017), our small network and training",
     "lime": "illumination map estimation (Guo et al., 2017)",
 }
 """Names, and what they stand for."""

@@ -53,7 +53,7 @@ Report = Callable[[int, int, float], None]
 """Called with the step, the number of steps, and the loss."""
 
 
-class HdrNet(nn.Module):
+class HdrNet(nn.Module):  # type: ignore[misc]  # torch's types are not looked at
     """The network; starts as the identity."""
 
     def __init__(self) -> None:
@@ -130,7 +130,7 @@ def train(photos: Sequence[Photo], settings: Settings = Settings(), *, report: R
         loss.backward()
         nn.utils.clip_grad_norm_(net.parameters(), 1.0)
         optimiser.step()
-        if report is not None and (step + 1) % 50 == 0:
+        if report is not None and ((step + 1) % 50 == 0 or step + 1 == settings.steps):
             report(step + 1, settings.steps, float(loss.detach()))
     return net
 

@@ -1,0 +1,45 @@
+"""Table 3 and the figure with times as files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import cache
+from pathlib import Path
+
+from tecu.reproduce import figure3 as sheet
+from tecu.reproduce import table3 as table
+from tecu.reproduce.table3 import METHODS, Say, SetResult
+
+QUICK = 2  # photos of each set
+
+
+def table3(
+    folder: Path, quick: bool, say: Say, images: Iterable[str | Path] = (), methods: Sequence[str] = ()
+) -> list[Path]:
+    """Write ``table3.md`` and ``table3.json`` into ``folder``.
+
+    ``images`` are folders of dark photos, or of pairs in ``low`` and ``high``; ``methods`` are rows besides the usual
+    ones, such as ``module:function``.
+    """
+    results = _results(tuple(map(str, images)), tuple(methods), quick, say)
+    folder.mkdir(parents=True, exist_ok=True)
+    page, data = folder / "table3.md", folder / "table3.json"
+    page.write_text("# Table 3\n\n" + table.markdown(results), encoding="utf-8")
+    data.write_text(table.as_json(results), encoding="utf-8")
+    return [page, data]
+
+
+def figure3(
+    folder: Path, quick: bool, say: Say, images: Iterable[str | Path] = (), methods: Sequence[str] = ()
+) -> list[Path]:
+    """Write a contact sheet for each set into ``folder``."""
+    results = _results(tuple(map(str, images)), tuple(methods), quick, say)
+    folder.mkdir(parents=True, exist_ok=True)
+    return [sheet.save(result, folder) for result in results]
+
+
+@cache
+def _results(images: tuple[str, ...], methods: tuple[str, ...], quick: bool, say: Say) -> list[SetResult]:
+    """One run serves table and figure."""
+    rows = [*METHODS, *(method for method in methods if method not in METHODS)]
+    return table.run(images, rows, limit=QUICK if quick else None, say=say)
