@@ -3,7 +3,7 @@ r"""HDRNet (Gharbi, Chen, Barron, Hasinoff and Durand, 2017) in small: a bilater
 A network looks at the picture on 128 x 128 pixels and gives a grid of ``16 x 16 x 8`` affine maps ``3 x 4``; a
 guide ``g`` in [0, 1], computed for each full-size pixel from its colour, says at which depth of the grid to read;
 the result is the map read there, applied to the pixel. Trained on the tone pairs of this package with the mean
-squared error. Ours has 27 000 parameters (the paper's 16 times as many) and logarithms as input, which dark
+squared error. Ours is smaller than the paper's (29 000 parameters) and takes logarithms as input, which dark
 pictures need.
 """
 
