@@ -1,0 +1,111 @@
+"""Every code block and every command in README and docs is run (or, if it takes long, parsed by the command itself)."""
+
+import re
+import shlex
+import tomllib
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+from skimage import data
+
+from tecu.cli import main as cli
+
+ROOT = Path(__file__).parent.parent
+PAGES = sorted([ROOT / "README.md", *(p for p in (ROOT / "docs").rglob("*.md") if "_build" not in p.parts)])
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+SLOW = {"train", "reproduce", "serve"}  # their own tests run them; here their arguments are parsed
+
+
+def blocks(page, *languages):
+    return [code for language, code in FENCE.findall(page.read_text(encoding="utf-8")) if language in languages]
+
+
+def name(page):
+    return str(page.relative_to(ROOT))
+
+
+def commands(page):
+    lines = "\n".join(blocks(page, "sh", "bash", "console", "shell")).replace("\\\n", " ").splitlines()
+    return [shlex.split(line.removeprefix("$ "), comments=True) for line in lines if shlex.split(line, comments=True)]
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A folder with what the pages' commands name."""
+    monkeypatch.chdir(tmp_path)
+    photo = data.astronaut()[40:200, 100:340]
+    dark = np.rint(photo * 0.2).astype(np.uint8)
+    (tmp_path / "photos" / "holiday").mkdir(parents=True)
+    (tmp_path / "clean").mkdir()
+    for path in ("photo.jpg", "photos/one.jpg", "photos/two.png", "photos/holiday/three.jpg"):
+        Image.fromarray(dark).save(path)
+    for path in ("reference.jpg", "clean/one.jpg"):
+        Image.fromarray(photo).save(path)
+    rng = np.random.default_rng(0)
+    np.save("X.npy", rng.normal(size=(300, 16)))
+    np.save("new.npy", rng.normal(size=(20, 16)))
+    return tmp_path
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if blocks(p, "python")], ids=name)
+def test_python_blocks_run_one_after_the_other(page, folder):
+    scope = {"__name__": "__page__"}
+    for k, code in enumerate(blocks(page, "python"), 1):
+        exec(compile(code, f"{name(page)}, block {k}", "exec"), scope)
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if commands(p)], ids=name)
+def test_commands_run(page, folder, capsys):
+    for command in commands(page):
+        if command[0] == "tecu":
+            run_tecu(command[1:], capsys)
+        elif command[0] == "make":
+            targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+            assert set(command[1:]) <= set(targets), command
+        elif command[:2] == ["pip", "install"]:
+            (what,) = [part for part in command[2:] if part.startswith("tecu")]
+            extras = re.findall(r"\w+", what.removeprefix("tecu"))
+            assert set(extras) <= set(PROJECT["optional-dependencies"]), command
+        elif command[:2] in (["git", "clone"], ["cd", "tecu"]):
+            continue
+        elif command[:2] == ["python", "-m"]:
+            assert (ROOT / command[2].replace(".", "/")).with_suffix(".py").exists() or command[2] == "pytest", command
+        elif command[0] == "python":
+            assert (ROOT / command[1]).is_file(), command
+        else:
+            pytest.fail(f"{name(page)}: no test knows the command {shlex.join(command)}")
+
+
+def run_tecu(arguments, capsys):
+    if arguments[0] in SLOW:
+        command = cli.tecu.get_command(None, arguments[0])
+        assert command is not None, f"there is no command {arguments[0]}"
+        command.make_context(arguments[0], list(arguments[1:]))
+        return
+    code = cli.main(arguments)
+    output = capsys.readouterr()
+    assert code == 0, f"tecu {shlex.join(arguments)} gave {code}: {output.err}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_links_lead_somewhere(page):
+    text = re.sub(r"```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        if not re.match(r"https?:|mailto:|#", target):
+            path = page.parent / target.split("#")[0]
+            assert path.exists(), f"{name(page)} links to {target}"
+
+
+def test_the_demo_leaves_a_page_with_the_plots(folder, capsys):
+    import runpy
+
+    runpy.run_path(str(ROOT / "examples" / "demo.py"))["main"](str(folder / "out"))
+    printed = capsys.readouterr().out
+    assert "Certificate: holds" in printed
+    assert str(folder / "out" / "index.html") in printed
+    page = (folder / "out" / "index.html").read_text(encoding="utf-8")
+    assert page.count("<img") >= 8
+    assert len(list((folder / "out" / "plots").glob("*.svg"))) == 5
