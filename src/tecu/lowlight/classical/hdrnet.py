@@ -20,8 +20,8 @@ ROWS = 512  # of the picture whose guide is computed at a time
 WEIGHTS = Path(__file__).parents[1] / "weights" / "hdrnet.onnx"
 
 
-def enhance(image: Any) -> Picture:
-    """The picture through the network.
+def enhance(image: Any, *, weights: Path = WEIGHTS) -> Picture:
+    """The picture through the network in the file ``weights``.
 
     >>> import numpy as np
     >>> bool(enhance(np.full((8, 8, 3), 0.05)).mean() > 0.1)
@@ -31,9 +31,9 @@ def enhance(image: Any) -> Picture:
     if not picture.any():  # an affine map would lift black
         return np.array(image)
     if picture.shape[2:] == (3,):
-        return finished(apply(picture, *grid_and_guide(picture)), image)
+        return finished(apply(picture, *grid_and_guide(picture, weights)), image)
     grey = np.repeat(picture.reshape(*picture.shape[:2], 1), 3, axis=2)
-    result = np.clip(apply(grey, *grid_and_guide(grey)), 0.0, 1.0)
+    result = np.clip(apply(grey, *grid_and_guide(grey, weights)), 0.0, 1.0)
     return finished(result.mean(axis=2).reshape(picture.shape), image)
 
 
