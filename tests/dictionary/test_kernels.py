@@ -78,7 +78,15 @@ def test_coordinate_descent_agrees_with_its_twin(bounds, penalty, cap):
     X, D = problem(1, samples=12)
     G, C = D @ D.T, X @ D.T
     codes = coding.descend(
-        C.copy(), G, csr_array(C.shape), penalty=penalty, cap=cap, lower=bounds[0], upper=bounds[1], moves=12, accuracy=0.0
+        C.copy(),
+        G,
+        csr_array(C.shape),
+        penalty=penalty,
+        cap=cap,
+        lower=bounds[0],
+        upper=bounds[1],
+        moves=12,
+        accuracy=0.0,
     ).toarray()
     assert np.count_nonzero(codes, axis=1).max() <= cap
     for c, w in zip(C, codes, strict=True):

@@ -44,9 +44,7 @@ class Codes:
         used = (np.arange(self.indices.shape[1]) < self.counts[:, None]) & (self.values != 0)
         starts = np.zeros(len(self.counts) + 1, dtype=np.int32)
         np.cumsum(used.sum(axis=1), out=starts[1:])
-        codes = csr_array(
-            (self.values[used], self.indices[used], starts), shape=(len(self.counts), n_components)
-        )
+        codes = csr_array((self.values[used], self.indices[used], starts), shape=(len(self.counts), n_components))
         if not is_sorted:
             codes.sort_indices()
         return codes

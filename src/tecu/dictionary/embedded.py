@@ -75,7 +75,9 @@ class DescendedCodes:
         smooth = sub.smooth
         assert isinstance(smooth, CodesOfBatch)
         if self.fresh:
-            u = _better(smooth, sub, self.descend(smooth, sub, u), self.descend(smooth, sub, self.greedy(smooth)), self.penalty)
+            u = _better(
+                smooth, sub, self.descend(smooth, sub, u), self.descend(smooth, sub, self.greedy(smooth)), self.penalty
+            )
         else:
             u = self.descend(smooth, sub, u)
         while True:
@@ -92,9 +94,7 @@ class DescendedCodes:
 
     def _greedy(self, Y: Matrix, D: Matrix, gram: Matrix) -> Any:
         cap = self.n_nonzero or min(D.shape)
-        codes = greedy(
-            Y @ D.T, gram, stop=self.penalty, penalty=self.penalty, cap=cap, positive=self.lower >= 0
-        )
+        codes = greedy(Y @ D.T, gram, stop=self.penalty, penalty=self.penalty, cap=cap, positive=self.lower >= 0)
         np.clip(codes.values, self.lower, self.upper, out=codes.values)
         return codes.csr(len(D), is_sorted=False)
 

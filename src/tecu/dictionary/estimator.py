@@ -210,7 +210,9 @@ class L0DictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         check_is_fitted(self)
         codes = check_array(codes, accept_sparse="csr", dtype=[np.float64, np.float32])
         if codes.shape[1] != len(self.components_):
-            raise ValueError(f"codes has {codes.shape[1]} columns, but the dictionary has {len(self.components_)} atoms")
+            raise ValueError(
+                f"codes has {codes.shape[1]} columns, but the dictionary has {len(self.components_)} atoms"
+            )
         return np.asarray(codes @ self.components_)
 
     def score(self, X: Any, y: Any = None) -> float:

@@ -47,7 +47,9 @@ def descend_codes(  # type: ignore[no-untyped-def]
                 if curvature <= 0.0:
                     continue
                 y = min(max(x + r[j] / curvature, lower), upper)
-                gain = (y - x) * (r[j] - 0.5 * curvature * (y - x)) - penalty * (np.float64(y != 0) - np.float64(x != 0))
+                gain = (y - x) * (r[j] - 0.5 * curvature * (y - x)) - penalty * (
+                    np.float64(y != 0) - np.float64(x != 0)
+                )
                 if x != 0.0:
                     to_zero = penalty - x * (r[j] + 0.5 * curvature * x)
                     if to_zero > gain:

@@ -158,7 +158,23 @@ def _polish_one(G, shift, c, work, bits, mask, penalty, cap, floor, support, t, 
 
 @njit(nogil=True, cache=True, fastmath=RELAXED)
 def polish_codes(  # type: ignore[no-untyped-def]
-    G, shift, C, starts, old, old_values, mask, penalty, cap, floor, restart, spare, bits, indices, values, counts, report
+    G,
+    shift,
+    C,
+    starts,
+    old,
+    old_values,
+    mask,
+    penalty,
+    cap,
+    floor,
+    restart,
+    spare,
+    bits,
+    indices,
+    values,
+    counts,
+    report,
 ):
     """For each row of ``C``: refit, drop and insert from the old support, and from a greedy one; keep the better.
 

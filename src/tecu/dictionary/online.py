@@ -45,7 +45,9 @@ class Coder:
     lower: float = -np.inf
     upper: float = np.inf
 
-    def __call__(self, correlations: Matrix, gram: Matrix, cap: int, looseness: float = 1.0, share: float = 1.0) -> Codes:
+    def __call__(
+        self, correlations: Matrix, gram: Matrix, cap: int, looseness: float = 1.0, share: float = 1.0
+    ) -> Codes:
         """Greedy codes, cut to the bounds."""
         stop = looseness * self.penalty
         if self.n_nonzero is not None:
@@ -73,9 +75,7 @@ class OnlineDictionary:
         D = self.D
         gram = self.team.product(D, D.T)
         cap = max(1, D.shape[1] // 3)
-        parts = self.team.map(
-            lambda piece: self.coder(Y[piece] @ D.T, gram, cap, looseness, share), len(Y)
-        )
+        parts = self.team.map(lambda piece: self.coder(Y[piece] @ D.T, gram, cap, looseness, share), len(Y))
         codes = _joined(parts).csr(len(D), is_sorted=False)
         self.folded *= keep
         self.B *= keep

@@ -47,7 +47,9 @@ def checked_parameters(model: Any, rows: Rows, penalty: float | None = None) -> 
     init = model.init
     if isinstance(init, str) and init == "auto":
         init = "greedy" if model.solver == "auto" else "data"
-    return Checked(int(m), _checked_coder(model, rows, int(m), penalty), model.constraint == "ball", init, _threads(model.n_jobs))
+    return Checked(
+        int(m), _checked_coder(model, rows, int(m), penalty), model.constraint == "ball", init, _threads(model.n_jobs)
+    )
 
 
 def _checked_coder(model: Any, rows: Rows, m: int, fitted: float | None) -> Coder:
@@ -60,7 +62,9 @@ def _checked_coder(model: Any, rows: Rows, m: int, fitted: float | None) -> Code
     if model.n_nonzero is not None:
         _at_least(model.n_nonzero, "n_nonzero", 1)
         if not (isinstance(model.penalty, str) and model.penalty == "auto"):
-            raise ValueError(f"give penalty or n_nonzero, not both; got penalty={model.penalty!r}, n_nonzero={model.n_nonzero!r}")
+            raise ValueError(
+                f"give penalty or n_nonzero, not both; got penalty={model.penalty!r}, n_nonzero={model.n_nonzero!r}"
+            )
         return Coder(0.0, min(int(model.n_nonzero), m), lower, bound)
     return Coder(_penalty(model, rows) if fitted is None else fitted, None, lower, bound)
 

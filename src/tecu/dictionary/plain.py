@@ -58,7 +58,9 @@ def is_settled(G: Matrix, c: Matrix, w: Matrix, penalty: float) -> bool:
     return value(G, c, refit(G, c, [*support, j]), penalty) >= here - slack
 
 
-def descend(G: Matrix, c: Matrix, w: Matrix, penalty: float, cap: int, lower: float, upper: float, moves: int) -> Matrix:
+def descend(
+    G: Matrix, c: Matrix, w: Matrix, penalty: float, cap: int, lower: float, upper: float, moves: int
+) -> Matrix:
     """Exact coordinate moves, always the one that lowers ``q`` most."""
     w = w.copy()
     for _ in range(moves):

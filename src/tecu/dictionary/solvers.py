@@ -127,9 +127,7 @@ def _two_blocks(name: str, problem: Problem, coder: Coder, ball: bool, seed: int
     return Solver(problem, updates, seed=seed)
 
 
-def _batched(
-    rows: Rows, coder: Coder, m: int, ball: bool, seed: int, max_iter: int, tol: float, team: Workers
-) -> Plan:
+def _batched(rows: Rows, coder: Coder, m: int, ball: bool, seed: int, max_iter: int, tol: float, team: Workers) -> Plan:
     """Batches of codes and the dictionary in turn: polished codes, column sweeps."""
     samples, n = rows.shape
     count = max(1, round(samples / max(BATCH * m, SMALLEST_BATCH)))

@@ -1,0 +1,101 @@
+"""Data files of the command line: ``.npy``, ``.npz``, ``.csv`` and, where pyarrow is installed, ``.parquet``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+KINDS = (".npy", ".npz", ".csv", ".parquet")
+
+
+def read_table(path: Path) -> Any:
+    """A matrix, samples x features: dense, or CSR from an ``.npz`` file of SciPy's.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     np.savetxt(folder + "/x.csv", np.eye(2), delimiter=",")
+    ...     read_table(Path(folder, "x.csv")).tolist()
+    [[1.0, 0.0], [0.0, 1.0]]
+    """
+    kind = path.suffix.lower()
+    if kind == ".npy":
+        X = np.load(path, mmap_mode="r", allow_pickle=False)
+    elif kind == ".npz":
+        X = _from_npz(path)
+    elif kind == ".csv":
+        X = _from_csv(path)
+    elif kind == ".parquet":
+        X = _from_parquet(path)
+    else:
+        raise ValueError(f"{path} has none of the endings {', '.join(KINDS)}")
+    if X.ndim != 2:
+        raise ValueError(f"{path} must hold a matrix, samples x features; its shape is {X.shape}")
+    return X
+
+
+def _from_npz(path: Path) -> Any:
+    with np.load(path, allow_pickle=False) as archive:
+        names = list(archive.files)
+        if "indptr" in names:
+            from scipy.sparse import csr_array, load_npz
+
+            return csr_array(load_npz(path))
+        if len(names) != 1 and "X" not in names:
+            raise ValueError(f"{path} holds the arrays {', '.join(names)}; one of them must be called X")
+        return archive["X" if "X" in names else names[0]]
+
+
+def _from_csv(path: Path) -> Any:
+    with path.open(encoding="utf-8") as file:
+        first = file.readline().strip().split(",")
+    try:
+        [float(cell) for cell in first]
+        header = 0
+    except ValueError:
+        header = 1  # names of columns
+    return np.loadtxt(path, delimiter=",", skiprows=header, ndmin=2)
+
+
+def _from_parquet(path: Path) -> Any:
+    from pyarrow import parquet
+
+    table = parquet.read_table(path)
+    return np.column_stack([np.asarray(column, dtype=np.float64) for column in table.columns])
+
+
+def write_codes(path: Path, codes: Any) -> None:
+    """Codes as SciPy's ``.npz`` (sparse), or dense as ``.npy`` or ``.csv``."""
+    kind = path.suffix.lower()
+    if kind == ".npz":
+        from scipy.sparse import save_npz
+
+        save_npz(path, codes)
+    elif kind == ".npy":
+        np.save(path, codes.toarray())
+    elif kind == ".csv":
+        np.savetxt(path, codes.toarray(), delimiter=",", fmt="%.9g")
+    else:
+        raise ValueError(f"{path} must end in .npz (sparse), .npy or .csv")
+
+
+def atoms_picture(components: Any) -> np.ndarray[Any, np.dtype[np.uint8]]:
+    """Atoms that are square patches, side by side on grey, each stretched to its own range.
+
+    >>> atoms_picture(np.eye(4)).shape
+    (7, 7)
+    """
+    m, n = components.shape
+    side = round(n**0.5)
+    if side * side != n:
+        raise ValueError(f"atoms with {n} entries are not square patches")
+    columns = int(np.ceil(np.sqrt(m)))
+    rows = -(-m // columns)
+    picture = np.full((rows * (side + 1) + 1, columns * (side + 1) + 1), 128, dtype=np.uint8)
+    for i, atom in enumerate(np.asarray(components, dtype=np.float64)):
+        size = np.max(np.abs(atom)) or 1.0
+        r, c = divmod(i, columns)
+        top, left = 1 + r * (side + 1), 1 + c * (side + 1)
+        picture[top : top + side, left : left + side] = np.round(127.5 + 127.5 * atom.reshape(side, side) / size)
+    return picture
