@@ -78,7 +78,7 @@ def table_data(name: str, n: int = 64, seed: int = 0, dtype: Any = np.float64) -
     """The data set ``"U"`` (uniform), ``"P"`` (planted, exact) or ``"S"`` (planted, noisy) at one of the paper's sizes.
 
     >>> data = table_data("S", 64, seed=0)
-    >>> data.Y.shape, data.D0.shape, data.penalty
+    >>> data.Y.shape, data.D0.shape, round(data.penalty, 3)
     ((64, 4000), (64, 600), 0.018)
     """
     if name not in ("U", "P", "S"):
