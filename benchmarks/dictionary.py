@@ -1,7 +1,7 @@
 """The figures of dictionary learning: floors, PALM, SPAMS, scikit-learn, threads, compiling, memory.
 
-CPU seconds of one thread unless stated, runs that are compared take turns. ``python -m benchmarks.dictionary --seeds 21 22``
-takes other seeds, ``--only spams patches`` some of the figures.
+CPU seconds of one thread unless stated, runs that are compared take turns. ``python -m benchmarks.dictionary
+--seeds 21 22`` takes other seeds, ``--only spams patches`` some of the figures.
 """
 
 from __future__ import annotations
@@ -59,9 +59,7 @@ def floors(seeds):
     print(f"floor, one float32 product {X.shape} x {transposed.shape}: {best['floor'] * 1e3:.1f} ms")
     print(f"one PALM iteration: {best['palm'] / best['floor']:.2f} floors (goal 2.0)")
     print(f"one pass of refit, drop, insert and a column sweep: {descent / best['floor']:.2f} floors (goal 3.0)")
-    print(
-        f"one certified sweep of auto (a dictionary update every other batch): {best['auto'] / best['floor']:.2f} floors"
-    )
+    print(f"one certified sweep of auto, the dictionary every other batch: {best['auto'] / best['floor']:.2f} floors")
 
 
 def against_palm(seeds):
@@ -82,9 +80,9 @@ def against_palm(seeds):
         # The loose passes may be enough already: the first pass is timed by itself.
         reached = first_below(X, D0, penalty, palm.objective_, seed)
         print(
-            f"seed {seed}: palm {plain_seconds / palm_seconds:.1f} times faster than plain (goal 12); auto reaches PALM-40's "
-            f"objective {palm_seconds / reached:.1f} times faster than palm (goal 8), {plain_seconds / reached:.0f} than plain "
-            f"(goal 70); final objective {auto.objective_ / palm.objective_:.3f} of PALM-40's (goal 0.20) in "
+            f"seed {seed}: palm {plain_seconds / palm_seconds:.1f} times faster than plain (goal 12); "
+            f"auto reaches PALM-40's objective {palm_seconds / reached:.1f} times faster than palm (goal 8), "
+            f"{plain_seconds / reached:.0f} than plain (goal 70); final objective {auto.objective_ / palm.objective_:.3f} of PALM-40's (goal 0.20) in "
             f"{seconds / palm_seconds:.2f} of its time (goal 1.5)"
         )
 
@@ -150,8 +148,8 @@ def compare_with_spams(name, data, seed, goals):
         else f"; planted atoms found {recovered(own.components_, truth):.1%} against {recovered(D, truth):.1%}"
     )
     print(
-        f"{name}: objective {judged(X, own.components_, penalty) / value:.3f} of SPAMS' at {own_seconds / seconds:.2f} of its "
-        f"time ({goals}){found}",
+        f"{name}: objective {judged(X, own.components_, penalty) / value:.3f} of SPAMS' at "
+        f"{own_seconds / seconds:.2f} of its time ({goals}){found}",
         flush=True,
     )
 
@@ -178,7 +176,8 @@ def against_scikit_learn(seeds):
         D = other.components_ / np.maximum(np.linalg.norm(other.components_, axis=1, keepdims=True), 1e-12)
         value = judged(X, D, penalty)
         print(
-            f"scikit-learn, {passes} passes: judged objective {value / target:.2f} of ours, {seconds / own_seconds:.1f} times our time (goal: 5 times at 1.0)"
+            f"scikit-learn, {passes} passes: judged objective {value / target:.2f} of ours, "
+            f"{seconds / own_seconds:.1f} times our time (goal: 5 times at 1.0)"
         )
 
 
@@ -208,8 +207,8 @@ def criterion(seeds):
             phi = history["lyapunov"]
             rise = float(np.max(np.diff(phi) / phi[:-1]))
             print(
-                f"{name}, n = {n}: {certificate.reason} {len(certificate.violations)} violations, {certificate.fallbacks} "
-                f"fallbacks; largest relative rise of Phi in a sweep {max(rise, 0.0):.1e}"
+                f"{name}, n = {n}: {certificate.reason} {len(certificate.violations)} violations, "
+                f"{certificate.fallbacks} fallbacks; largest relative rise of Phi in a sweep {max(rise, 0.0):.1e}"
             )
 
 
@@ -260,7 +259,8 @@ def memory(seeds):
 
 
 FIGURES = {
-    "floors": floors, "palm": against_palm, "spams": against_spams, "patches": patches, "scikit-learn": against_scikit_learn,
+    "floors": floors, "palm": against_palm, "spams": against_spams, "patches": patches,
+    "scikit-learn": against_scikit_learn,
     "threads": threads, "criterion": criterion, "compiling": compiling, "memory": memory,
 }  # fmt: skip
 

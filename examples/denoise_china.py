@@ -49,7 +49,7 @@ def main():
     model = L0DictionaryLearning(ATOMS, penalty=penalty, random_state=0).fit(patches)
     spent = time.process_time() - began
     print(
-        f"tecu: {psnr(denoise(model.components_, noisy, penalty), photo):.2f} dB, learned in {spent:.1f} s of processor time"
+        f"tecu: {psnr(denoise(model.components_, noisy, penalty), photo):.2f} dB, learned in {spent:.1f} s of CPU time"
     )
     print(f"  {model.certificate_.reason}")
 
@@ -59,9 +59,7 @@ def main():
     )
     spent = time.process_time() - began
     atoms = other.components_ / np.maximum(np.linalg.norm(other.components_, axis=1, keepdims=True), 1e-12)
-    print(
-        f"scikit-learn: {psnr(denoise(atoms.astype(np.float32), noisy, penalty), photo):.2f} dB, learned in {spent:.1f} s"
-    )
+    print(f"scikit-learn: {psnr(denoise(atoms.astype(np.float32), noisy, penalty), photo):.2f} dB, in {spent:.1f} s")
 
 
 if __name__ == "__main__":

@@ -124,7 +124,7 @@ def test_transform_lowers_the_objective_of_each_sample_below_that_of_no_code(pla
 
 
 def test_partial_fit_learns_from_batches(planted):
-    X, components, _ = planted
+    X = planted[0]
     model = L0DictionaryLearning(24, penalty=0.01, random_state=0)
     scores = []
     for _ in range(4):
@@ -179,7 +179,8 @@ from tecu.checkpoint import Checkpoint
 e.Checkpoint = lambda path, seconds: Checkpoint(path, seconds=0.0)
 X = np.load(sys.argv[1])
 slow = lambda state: time.sleep(0.05)
-model = e.L0DictionaryLearning(24, penalty=0.01, tol=0, max_iter=6, random_state=1, checkpoint=sys.argv[2], callback=slow).fit(X)
+options = dict(penalty=0.01, tol=0, max_iter=6, random_state=1, checkpoint=sys.argv[2], callback=slow)
+model = e.L0DictionaryLearning(24, **options).fit(X)
 np.save(sys.argv[3], model.components_)
 """
 
@@ -265,5 +266,5 @@ def test_wrong_parameters_are_named(options, word):
 def test_missing_and_infinite_values_are_refused(value):
     X = np.ones((10, 3))
     X[4, 1] = value
-    with pytest.raises(ValueError, match="NaN|infinity"):
+    with pytest.raises(ValueError, match=r"NaN|infinity"):
         L0DictionaryLearning(3).fit(X)

@@ -16,7 +16,8 @@ INPUT = click.Path(dir_okay=False, path_type=Path)
 def dictionary() -> None:
     """Learn sparse dictionaries and code data with them.
 
-    Data are matrices, samples x features: .npy, .npz (an array called X, or a SciPy sparse matrix), .csv, or .parquet if
+    Data are matrices, samples x features: .npy, .npz (an array called X, or a SciPy sparse matrix), .csv, or
+    .parquet if
     pyarrow is installed.
     """
 
@@ -73,7 +74,8 @@ def fit(
     )
     model = L0DictionaryLearning(
         components, penalty="auto" if penalty is None else penalty, n_nonzero=nonzero, solver=solver, positive=positive,
-        constraint="ball" if ball else "sphere", max_iter=max_iter, random_state=seed, n_jobs=jobs, checkpoint=checkpoint,
+        constraint="ball" if ball else "sphere", max_iter=max_iter, random_state=seed, n_jobs=jobs,
+        checkpoint=checkpoint,
     )  # fmt: skip
     try:
         model.fit(X)
@@ -84,7 +86,12 @@ def fit(
         f"objective {model.objective_:.6g}, penalty {model.penalty_:.6g}, {per_sample:.2f} non-zeros a sample, "
         f"{model.n_iter_} sweeps; {model.certificate_.reason}"
     )
-    return _written(lambda: (model.save(output), _draw(model.components_, picture)))
+
+    def write() -> None:
+        model.save(output)
+        _draw(model.components_, picture)
+
+    return _written(write)
 
 
 @dictionary.command()

@@ -67,7 +67,8 @@ def greedy(
 ) -> Codes:
     """Orthogonal matching pursuit for each row of ``correlations`` (destroyed).
 
-    A path ends at ``cap`` atoms or when the next one lowers ``1/2 ||y - D'w||^2`` by no more than ``stop``; of the path, the
+    A path ends at ``cap`` atoms or when the next one lowers ``1/2 ||y - D'w||^2`` by no more than ``stop``; of the
+    path, the
     prefix with the least ``1/2 ||y - D'w||^2 + penalty ||w||_0`` is kept.
     """
     from tecu.dictionary.kernels_code import greedy_codes
@@ -136,7 +137,8 @@ def descend(
     moves: int = 1000,
     accuracy: float = 1e-7,
 ) -> Any:
-    """Exact coordinate descent from ``old`` (CSR) over a box, at most ``cap`` non-zeros. ``correlations`` is changed."""
+    """Exact coordinate descent from ``old`` (CSR) over a box, at most ``cap`` non-zeros. ``correlations`` is
+    changed."""
     from tecu.dictionary.kernels_descend import descend_codes
 
     number = correlations.dtype.type

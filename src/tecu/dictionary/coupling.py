@@ -1,7 +1,9 @@
 """``H = 1/2 sum_b ||Y_b - W_b D'||^2``: samples in batches, each batch's codes a block of their own.
 
-What makes it fast: a batch's gradient needs only that batch; the dictionary needs only the totals ``A = sum W_b'W_b`` and
-``B = sum W_b'Y_b``, kept exact by taking a batch's old share out and its new share in. No residual of the size of the data is
+What makes it fast: a batch's gradient needs only that batch; the dictionary needs only the totals ``A = sum
+W_b'W_b`` and
+``B = sum W_b'Y_b``, kept exact by taking a batch's old share out and its new share in. No residual of the size of
+the data is
 ever formed but in :meth:`BatchedFactorization.value`.
 """
 
@@ -86,14 +88,15 @@ class BatchedFactorization(BlockCoupling):
     def magnitude(self, value: float, u: Any) -> float:
         """What rounding errors of ``H`` by totals are relative to.
 
-        They are about ``r ||A||``, ``r`` the unit round-off and ``||A||`` about ``||Y||^2 / sqrt(atoms)``: the Gram matrix is
+        They are about ``r ||A||``, ``r`` the unit round-off and ``||A||`` about ``||Y||^2 / sqrt(atoms)``: the
+        Gram matrix is
         rounded. The solver allows for ``8 r sqrt(entries)`` times the answer.
         """
         entries, atoms = u.shape[0] * u.shape[1], u.shape[1]
         return abs(value) + 4.0 * self.half_square / math.sqrt(atoms * entries)
 
     def value(self, z: Blocks) -> float:
-        """``H(z)``, by residual; a batch whose codes and dictionary are those of the last call is not computed again."""
+        """``H(z)``, by residual; a batch whose codes and dictionary are those of the last call is known."""
         D = z["D"]
         atoms = np.ascontiguousarray(D.T)
         for name in self.names:
@@ -162,7 +165,7 @@ class Totals:
         from tecu.dictionary.kernels_atoms import inner_product
 
         fit = 0.5 * inner_product(self.folded, atoms.gram) - inner_product(self.B, atoms.rows)
-        return max(0.0, self.coupling.half_square + fit)
+        return float(max(0.0, self.coupling.half_square + fit))
 
 
 class CodesOfBatch(QuadraticRestricted):
@@ -187,7 +190,7 @@ class CodesOfBatch(QuadraticRestricted):
 
     def correlations(self, piece: slice = slice(None)) -> Matrix:
         """``Y_b D`` of some samples, in memory of its own."""
-        return self.samples[piece] @ self.atoms.rows.T
+        return np.asarray(self.samples[piece] @ self.atoms.rows.T)
 
     @cached_property
     def _value(self) -> float:
@@ -284,7 +287,7 @@ class Dictionary(QuadraticRestricted):
 
 def _half_misfit(Y: Matrix, codes: Any, atoms: Matrix) -> float:
     misfit = codes @ atoms - Y
-    return 0.5 * inner(misfit, misfit)
+    return 0.5 * float(inner(misfit, misfit))
 
 
 def _largest_eigenvalue(gram: Matrix, memory: Memory) -> float:

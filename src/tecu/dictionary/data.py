@@ -96,9 +96,7 @@ def table_data(name: str, n: int = 64, seed: int = 0, dtype: Any = np.float64) -
         X, components, _ = make_sparse_data(p, n, m, planted, None if name == "P" else 30, random)
         Y = X.T
         penalty = 3e-3 * planted if name == "S" else 8e-6 * float(np.mean(np.sum(Y * Y, axis=0)))
-    if name == "S":
-        D0 = Y[:, random.choice(p, m, replace=False)].copy()
-    else:
-        D0 = random.standard_normal((n, m))
+    planted_start = name == "S"
+    D0 = Y[:, random.choice(p, m, replace=False)].copy() if planted_start else random.standard_normal((n, m))
     D0 /= np.linalg.norm(D0, axis=0)
     return TableData(name, Y.astype(dtype), D0.astype(dtype), penalty, planted, components)

@@ -23,8 +23,8 @@ class PolishedCodes:
     r"""Refit, drop and insert for ``penalty ||w||_0``, sample by sample, with greedy restarts.
 
     At the end no single atom of any sample can be dropped or inserted with profit. Then the code is its own prox point
-    for every ``tau >= max_j ||d_j||^2 + eta``: on the support the gradient is zero and ``w_j^2 tau / 2 >= penalty``, elsewhere
-    ``g_j^2 / (2 tau) <= penalty``; so the error ``e`` is zero and nothing is left for the solver to compute.
+    for every ``tau >= max_j ||d_j||^2 + eta``: on the support the gradient is zero and ``w_j^2 tau / 2 >= penalty``,
+    elsewhere ``g_j^2 / (2 tau) <= penalty``; so the error ``e`` is zero and nothing is left for the solver to compute.
     """
 
     penalty: float
@@ -60,7 +60,8 @@ class PolishedCodes:
 
 @dataclass(frozen=True)
 class DescendedCodes:
-    """Exact coordinate descent over a box, or with at most ``n_nonzero`` entries a sample, from the old and a greedy code."""
+    """Exact coordinate descent over a box, or with at most ``n_nonzero`` entries a sample, from the old and a
+    greedy code."""
 
     penalty: float = 0.0
     n_nonzero: int | None = None

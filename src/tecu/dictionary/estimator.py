@@ -30,7 +30,7 @@ log = logging.getLogger("tecu")
 PARTIAL_FIT_MEMORY = 20.0  # batches that the totals of partial_fit reach back
 
 
-class L0DictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class L0DictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sklearn has no types
     r"""``min penalty ||W||_0 + 1/2 ||X - W D||^2`` over codes ``W`` and a dictionary ``D`` with atoms of unit length.
 
     Parameters
@@ -42,13 +42,15 @@ class L0DictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
     n_nonzero
         At most this many coefficients a sample, instead of a penalty.
     solver
-        ``"auto"`` (fastest), ``"tecu"`` (ADMM embedded for ``D``), ``"tecu-pith"``, ``"palm"``, ``"ipalm"``, ``"bcu"``, ``"inv"``.
+        ``"auto"`` (fastest), ``"tecu"`` (ADMM embedded for ``D``), ``"tecu-pith"``, ``"palm"``, ``"ipalm"``,
+        ``"bcu"``, ``"inv"``.
     constraint
         ``"sphere"``: atoms have length 1; ``"ball"``: at most 1.
     positive
         Codes are not negative.
     code_bound
-        No coefficient is larger than this in size. Without it the codes may be unbounded where ``n_components`` exceeds the
+        No coefficient is larger than this in size. Without it the codes may be unbounded where ``n_components``
+        exceeds the
         number of features, which the convergence theorem excludes by assumption.
     max_iter
         Sweeps, at most; the loose passes of ``init="greedy"`` come on top.
@@ -56,8 +58,10 @@ class L0DictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         ``"auto"`` stops when a sweep lowers the objective by less than ``200 tol`` of it; the other solvers when the
         largest relative change of ``W``, ``D`` and the objective is below ``tol``.
     init
-        ``"greedy"`` (loose passes over the data, for ``"auto"``), ``"data"`` (random samples), ``"random"``, or an array
-        ``n_components x n_features``. ``"auto"`` is ``"greedy"`` for the solver ``"auto"`` and ``"data"`` for the others.
+        ``"greedy"`` (loose passes over the data, for ``"auto"``), ``"data"`` (random samples), ``"random"``, or an
+        array
+        ``n_components x n_features``. ``"auto"`` is ``"greedy"`` for the solver ``"auto"`` and ``"data"`` for the
+        others.
     dtype
         ``float32`` or ``float64``; ``None`` keeps ``float32`` data and turns all other into ``float64``.
     random_state
@@ -220,7 +224,7 @@ class L0DictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         codes = self.transform(X)
         misfit = self.inverse_transform(codes) - Rows(self._validated(X, reset=False), self.components_.dtype)[:]
         value = self.penalty_ * codes.nnz + 0.5 * float(np.sum(misfit.astype(np.float64) ** 2))
-        return -value / codes.shape[0]
+        return float(-value / codes.shape[0])
 
     # -- files --------------------------------------------------------------------------------------------------
 

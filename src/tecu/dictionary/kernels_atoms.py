@@ -5,17 +5,20 @@ Atoms and samples are rows here. Readable twins are in ``plain.py``. This module
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
-from numba import njit
 
-RELAXED = {"contract", "reassoc", "nsz", "arcp"}
+from tecu.dictionary.compiled import compiled
 
 
-@njit(nogil=True, cache=True, fastmath=RELAXED)
-def add_totals(indptr, indices, data, Y, sign, A, B):  # type: ignore[no-untyped-def]
-    """``A += sign folded(W'W)`` and ``B += sign W'Y`` for CSR codes ``W`` (samples x atoms) and ``Y`` (samples x features).
+@compiled
+def add_totals(indptr: Any, indices: Any, data: Any, Y: Any, sign: Any, A: Any, B: Any) -> Any:
+    """``A += sign folded(W'W)`` and ``B += sign W'Y`` for CSR codes ``W`` (samples x atoms) and ``Y`` (samples x
+    features).
 
-    The symmetric ``W'W`` is folded into its upper triangle, off-diagonal entries doubled: half the scattered writes, and
+    The symmetric ``W'W`` is folded into its upper triangle, off-diagonal entries doubled: half the scattered
+    writes, and
     ``<W'W, G> = <folded, G>`` for a symmetric ``G``. Indices must be sorted.
     """
     n = Y.shape[1]
@@ -32,8 +35,8 @@ def add_totals(indptr, indices, data, Y, sign, A, B):  # type: ignore[no-untyped
                 row[f] += w * y[f]
 
 
-@njit(nogil=True, cache=True)
-def unfold(folded, A):  # type: ignore[no-untyped-def]
+@compiled
+def unfold(folded: Any, A: Any) -> Any:
     """The symmetric matrix behind a folded one, tile by tile."""
     m = folded.shape[0]
     for r in range(0, m, 32):
@@ -45,8 +48,8 @@ def unfold(folded, A):  # type: ignore[no-untyped-def]
                     A[j, i] = x
 
 
-@njit(nogil=True, cache=True, fastmath=RELAXED)
-def inner_product(left, right):  # type: ignore[no-untyped-def]
+@compiled
+def inner_product(left: Any, right: Any) -> Any:
     """``<left, right>`` in float64, whatever the precisions."""
     total = 0.0
     for i in range(left.shape[0]):
@@ -56,11 +59,12 @@ def inner_product(left, right):  # type: ignore[no-untyped-def]
     return total
 
 
-@njit(nogil=True, cache=True, fastmath=RELAXED)
-def sweep_block(D, previous, U, A, first, eta, ball):  # type: ignore[no-untyped-def]
+@compiled
+def sweep_block(D: Any, previous: Any, U: Any, A: Any, first: Any, eta: Any, ball: Any) -> Any:
     """Exact minimisation over the atoms ``first, first + 1, ...`` one after the other; returns by how much it descends.
 
-    On entry ``U = B_J - A_J D`` for the block ``J``; the atoms of ``D`` in ``J`` are replaced, and ``U`` is used up. On the sphere
+    On entry ``U = B_J - A_J D`` for the block ``J``; the atoms of ``D`` in ``J`` are replaced, and ``U`` is used
+    up. On the sphere
     the objective is ``-<v, d>`` in one atom, on the ball ``(A_jj + eta)/2 ||d||^2 - <v, d>``.
     """
     size, n = U.shape

@@ -8,15 +8,17 @@ This module imports numba: import it lazily.
 
 from __future__ import annotations
 
-import numpy as np
-from numba import njit
+from typing import Any
 
-RELAXED = {"contract", "reassoc", "nsz", "arcp"}  # what SIMD sums need; NaN and Inf keep their meaning
+import numpy as np
+
+from tecu.dictionary.compiled import compiled
+
 BLOCK = 64  # correlations compared at a time in the argmax
 
 
-@njit(nogil=True, cache=True, fastmath=RELAXED, inline="never")
-def _largest(c, bits, mask):  # type: ignore[no-untyped-def]
+@compiled
+def _largest(c: Any, bits: Any, mask: Any) -> Any:
     """The place of the largest ``|c|`` (or of the largest ``c``, by ``mask``), and whether it is positive.
 
     Floats of one sign are ordered as their bits read as integers, and integer maxima are what the compiler can
@@ -39,8 +41,8 @@ def _largest(c, bits, mask):  # type: ignore[no-untyped-def]
     return -1
 
 
-@njit(nogil=True, cache=True, fastmath=RELAXED, inline="never")
-def _subtract_rows(u, U, a, t):  # type: ignore[no-untyped-def]
+@compiled
+def _subtract_rows(u: Any, U: Any, a: Any, t: Any) -> Any:
     """``u -= sum_{s<t} a[s] U[s]``, four rows at a time."""
     m = u.size
     s = 0
@@ -58,8 +60,22 @@ def _subtract_rows(u, U, a, t):  # type: ignore[no-untyped-def]
         s += 1
 
 
-@njit(nogil=True, cache=True, fastmath=RELAXED, inline="never")
-def _greedy_one(G, shift, c, bits, mask, stop, penalty, cap, floor, U, R, b, chosen):  # type: ignore[no-untyped-def]
+@compiled
+def _greedy_one(
+    G: Any,
+    shift: Any,
+    c: Any,
+    bits: Any,
+    mask: Any,
+    stop: Any,
+    penalty: Any,
+    cap: Any,
+    floor: Any,
+    U: Any,
+    R: Any,
+    b: Any,
+    chosen: Any,
+) -> Any:
     """Greedy path of one sample; ``chosen`` gets the atoms. Returns the length with the least ``q`` on the path."""
     m = c.size
     t, best_t = 0, 0
@@ -103,8 +119,21 @@ def _greedy_one(G, shift, c, bits, mask, stop, penalty, cap, floor, U, R, b, cho
     return best_t
 
 
-@njit(nogil=True, cache=True, fastmath=RELAXED)
-def greedy_codes(G, shift, C, bits, mask, stop, penalty, cap, floor, indices, values, counts):  # type: ignore[no-untyped-def]
+@compiled
+def greedy_codes(
+    G: Any,
+    shift: Any,
+    C: Any,
+    bits: Any,
+    mask: Any,
+    stop: Any,
+    penalty: Any,
+    cap: Any,
+    floor: Any,
+    indices: Any,
+    values: Any,
+    counts: Any,
+) -> Any:
     """Orthogonal matching pursuit from scratch for each row of ``C`` (destroyed), by progressive orthogonalisation.
 
     A path ends at ``cap`` atoms, when the next gain is at most ``stop``, or when the next atom is within ``floor`` of

@@ -6,20 +6,37 @@ Slower than refit, drop and insert, but it takes bounds on the codes and a limit
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
-from numba import njit
 
-from tecu.dictionary.kernels_code import RELAXED
+from tecu.dictionary.compiled import compiled
 
 
-@njit(nogil=True, cache=True, fastmath=RELAXED)
-def descend_codes(  # type: ignore[no-untyped-def]
-    G, shift, C, starts, old, old_values, penalty, cap, lower, upper, moves, accuracy, indices, values, counts
-):
+@compiled
+def descend_codes(
+    G: Any,
+    shift: Any,
+    C: Any,
+    starts: Any,
+    old: Any,
+    old_values: Any,
+    penalty: Any,
+    cap: Any,
+    lower: Any,
+    upper: Any,
+    moves: Any,
+    accuracy: Any,
+    indices: Any,
+    values: Any,
+    counts: Any,
+) -> Any:
     """At most ``moves`` exact coordinate moves a sample, always the one that lowers ``q`` most.
 
-    ``C`` holds ``Y D`` on entry; ``shift`` times the old code is added here. A coordinate's best value is ``w_j + r_j / G_jj``
-    cut to ``[lower, upper]``, or zero; a sample with ``cap`` non-zeros gets no new one. It ends when no move gains more than
+    ``C`` holds ``Y D`` on entry; ``shift`` times the old code is added here. A coordinate's best value is ``w_j +
+    r_j / G_jj``
+    cut to ``[lower, upper]``, or zero; a sample with ``cap`` non-zeros gets no new one. It ends when no move gains
+    more than
     ``accuracy`` times what the sample has gained so far.
     """
     samples, m = C.shape

@@ -1,19 +1,22 @@
 """Compiled refit, drop and insert of sparse codes on the Gram matrix, from an old support or from greedy ones.
 
-Notation as in ``kernels_code``: ``q(w) = 1/2 w'Gw - c'w + penalty ||w||_0``, ``shift`` on the diagonal of ``G``. Readable
+Notation as in ``kernels_code``: ``q(w) = 1/2 w'Gw - c'w + penalty ||w||_0``, ``shift`` on the diagonal of ``G``.
+Readable
 twins are in ``plain.py``. This module imports numba: import it lazily.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
-from numba import njit
 
-from tecu.dictionary.kernels_code import RELAXED, _greedy_one, _largest
+from tecu.dictionary.compiled import compiled
+from tecu.dictionary.kernels_code import _greedy_one, _largest
 
 
-@njit(nogil=True, cache=True, fastmath=RELAXED, inline="never")
-def _residual(work, c, G, support, w, t):  # type: ignore[no-untyped-def]
+@compiled
+def _residual(work: Any, c: Any, G: Any, support: Any, w: Any, t: Any) -> Any:
     """``work = c - G[:, support] w``, zero on the support (where the refit has left rounding only)."""
     m = work.size
     s = 0
@@ -36,8 +39,8 @@ def _residual(work, c, G, support, w, t):  # type: ignore[no-untyped-def]
         work[support[s]] = 0
 
 
-@njit(nogil=True, cache=True, fastmath=RELAXED, inline="never")
-def _schur(G, shift, support, t, inverse, v, j):  # type: ignore[no-untyped-def]
+@compiled
+def _schur(G: Any, shift: Any, support: Any, t: Any, inverse: Any, v: Any, j: Any) -> Any:
     """``v = inverse G[support, j]`` and the Schur complement ``G[j, j] + shift - G[j, support] v``."""
     d = np.float64(G[j, j]) + shift
     for r in range(t):
@@ -49,8 +52,8 @@ def _schur(G, shift, support, t, inverse, v, j):  # type: ignore[no-untyped-def]
     return d
 
 
-@njit(nogil=True, cache=True, fastmath=RELAXED, inline="never")
-def _border(inverse, t, v, d):  # type: ignore[no-untyped-def]
+@compiled
+def _border(inverse: Any, t: Any, v: Any, d: Any) -> Any:
     """The inverse with one more row and column, whose Schur complement is ``d``."""
     for r in range(t):
         share = v[r] / d
@@ -61,8 +64,8 @@ def _border(inverse, t, v, d):  # type: ignore[no-untyped-def]
     inverse[t, t] = 1 / d
 
 
-@njit(nogil=True, cache=True, fastmath=RELAXED, inline="never")
-def _remove(inverse, support, w, t, x):  # type: ignore[no-untyped-def]
+@compiled
+def _remove(inverse: Any, support: Any, w: Any, t: Any, x: Any) -> Any:
     """Take the entry ``x`` out of support, coefficients and inverse; the last one moves into its place."""
     pivot = inverse[x, x]
     for r in range(t):
@@ -84,8 +87,23 @@ def _remove(inverse, support, w, t, x):  # type: ignore[no-untyped-def]
     return last
 
 
-@njit(nogil=True, cache=True, fastmath=RELAXED, inline="never")
-def _polish_one(G, shift, c, work, bits, mask, penalty, cap, floor, support, t, inverse, w, v):  # type: ignore[no-untyped-def]
+@compiled
+def _polish_one(
+    G: Any,
+    shift: Any,
+    c: Any,
+    work: Any,
+    bits: Any,
+    mask: Any,
+    penalty: Any,
+    cap: Any,
+    floor: Any,
+    support: Any,
+    t: Any,
+    inverse: Any,
+    w: Any,
+    v: Any,
+) -> Any:
     """Refit on the support; drop while that pays, insert while that pays.
 
     Returns the length, the insertions, ``q``, ``||gradient||^2`` and whether no single atom can be dropped or inserted
@@ -156,29 +174,30 @@ def _polish_one(G, shift, c, work, bits, mask, penalty, cap, floor, support, t, 
     return t, inserted, value, square, settled
 
 
-@njit(nogil=True, cache=True, fastmath=RELAXED)
-def polish_codes(  # type: ignore[no-untyped-def]
-    G,
-    shift,
-    C,
-    starts,
-    old,
-    old_values,
-    mask,
-    penalty,
-    cap,
-    floor,
-    restart,
-    spare,
-    bits,
-    indices,
-    values,
-    counts,
-    report,
-):
+@compiled
+def polish_codes(
+    G: Any,
+    shift: Any,
+    C: Any,
+    starts: Any,
+    old: Any,
+    old_values: Any,
+    mask: Any,
+    penalty: Any,
+    cap: Any,
+    floor: Any,
+    restart: Any,
+    spare: Any,
+    bits: Any,
+    indices: Any,
+    values: Any,
+    counts: Any,
+    report: Any,
+) -> Any:
     """For each row of ``C``: refit, drop and insert from the old support, and from a greedy one; keep the better.
 
-    ``C`` holds ``Y D`` on entry; ``shift`` times the old code is added here. ``restart`` 0: greedy only where there is no
+    ``C`` holds ``Y D`` on entry; ``shift`` times the old code is added here. ``restart`` 0: greedy only where
+    there is no
     old support; 1: also where an atom came in; 2: always. ``spare`` is one row of scratch, ``bits`` the same memory as
     integers. ``report`` gets for each sample the change of ``q``, ``||gradient||^2`` and whether the code is settled.
     """

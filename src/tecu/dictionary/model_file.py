@@ -12,8 +12,8 @@ from tecu.checkpoint import read_arrays, write_atomically
 
 FORMAT = "tecu-dictionary-1"
 SETTINGS = (
-    "n_components", "penalty", "n_nonzero", "solver", "constraint", "positive", "code_bound", "max_iter", "tol", "verbose",
-    "n_jobs",
+    "n_components", "penalty", "n_nonzero", "solver", "constraint", "positive", "code_bound", "max_iter", "tol",
+    "verbose", "n_jobs",
 )  # fmt: skip
 NUMBERS = ("penalty_", "objective_", "n_iter_", "n_replaced_", "n_features_in_")
 

@@ -40,7 +40,7 @@ def checked_parameters(model: Any, rows: Rows, penalty: float | None = None) -> 
     if isinstance(model.init, str) and model.init not in INITS:
         raise ValueError(f"init must be one of {', '.join(INITS)} or an array, got {model.init!r}")
     _at_least(model.max_iter, "max_iter", 1)
-    if not (isinstance(model.tol, numbers.Real) and model.tol >= 0):
+    if not (_is_number(model.tol) and model.tol >= 0):
         raise ValueError(f"tol must be a number >= 0, got {model.tol!r}")
     m = rows.shape[1] if model.n_components is None else model.n_components
     _at_least(m, "n_components", 1)
@@ -55,7 +55,7 @@ def checked_parameters(model: Any, rows: Rows, penalty: float | None = None) -> 
 def _checked_coder(model: Any, rows: Rows, m: int, fitted: float | None) -> Coder:
     bound = np.inf
     if model.code_bound is not None:
-        if not (isinstance(model.code_bound, numbers.Real) and 0 < model.code_bound < np.inf):
+        if not (_is_number(model.code_bound) and 0 < model.code_bound < np.inf):
             raise ValueError(f"code_bound must be a positive number or None, got {model.code_bound!r}")
         bound = float(model.code_bound)
     lower = 0.0 if model.positive else -bound
@@ -72,7 +72,7 @@ def _checked_coder(model: Any, rows: Rows, m: int, fitted: float | None) -> Code
 def _penalty(model: Any, rows: Rows) -> float:
     given = model.penalty
     if not (isinstance(given, str) and given == "auto"):
-        if isinstance(given, str) or not (isinstance(given, numbers.Real) and 0 < given < np.inf):
+        if not (_is_number(given) and 0 < given < np.inf):
             raise ValueError(f"penalty must be a positive number or 'auto', got {given!r}")
         return float(given)
     chosen = AUTO_PENALTY * rows.square() / len(rows) or 1.0
@@ -80,15 +80,23 @@ def _penalty(model: Any, rows: Rows) -> float:
     return chosen
 
 
+def _is_number(value: Any) -> bool:
+    return isinstance(value, numbers.Real) and not isinstance(value, bool)
+
+
+def _is_integer(value: Any) -> bool:
+    return isinstance(value, numbers.Integral) and not isinstance(value, bool)
+
+
 def _at_least(value: Any, name: str, least: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < least:
+    if not _is_integer(value) or value < least:
         raise ValueError(f"{name} must be an integer >= {least}, got {value!r}")
 
 
 def _threads(n_jobs: Any) -> int:
     if n_jobs is None:
         return 1
-    if isinstance(n_jobs, bool) or not isinstance(n_jobs, numbers.Integral) or n_jobs == 0:
+    if not _is_integer(n_jobs) or n_jobs == 0:
         raise ValueError(f"n_jobs must be a non-zero integer or None, got {n_jobs!r}")
     cores = os.cpu_count() or 1
     return max(1, int(n_jobs) if n_jobs > 0 else cores + 1 + int(n_jobs))

@@ -24,7 +24,8 @@ def free_slots(D: Matrix, energy: Matrix) -> Matrix:
 
 
 def cluster_means(residuals: Matrix, atoms: Matrix, count: int) -> Matrix:
-    """At most ``count`` unit vectors, signed means of clusters among the residuals, none near an atom or another one."""
+    """At most ``count`` unit vectors, signed means of clusters among the residuals, none near an atom or another
+    one."""
     lengths = np.linalg.norm(residuals, axis=1)
     unit = residuals[lengths > 0] / lengths[lengths > 0, None]
     near = np.abs(unit @ unit.T) > SIMILAR

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -79,8 +80,11 @@ def code_term(coder: Coder) -> Term:
     """The term of the codes: what is counted, and the bounds."""
     term: Any = terms.L0(coder.penalty) if coder.n_nonzero is None else terms.KSparse(coder.n_nonzero)
     if coder.upper < np.inf:
-        return term + terms.Box(coder.lower, coder.upper)
-    return term + terms.NonNegative() if coder.lower >= 0 else term
+        term = term + terms.Box(coder.lower, coder.upper)
+    elif coder.lower >= 0:
+        term = term + terms.NonNegative()
+    bounded: Term = term
+    return bounded
 
 
 def plan(
@@ -115,6 +119,7 @@ def plan(
 
 
 def _two_blocks(name: str, problem: Problem, coder: Coder, ball: bool, seed: int) -> Solver:
+    updates: dict[str, Any]
     if name == "tecu":
         updates = {"W": ProxLinear(), "D": Embed(strategies.ADMM(), eta=1.0, c=0.25, max_inner=20)}
     elif name == "tecu-pith":
@@ -122,7 +127,11 @@ def _two_blocks(name: str, problem: Problem, coder: Coder, ball: bool, seed: int
     elif name == "inv":
         updates = {"W": ProxLinear(), "D": ProjectedLeastSquares(ball)}
     else:
-        named = {"palm": methods.palm, "ipalm": methods.ipalm, "bcu": methods.bcu}
+        named: dict[str, Callable[[Problem], Solver]] = {
+            "palm": methods.palm,
+            "ipalm": methods.ipalm,
+            "bcu": methods.bcu,
+        }
         updates = named[name](problem).updates
     return Solver(problem, updates, seed=seed)
 
@@ -132,7 +141,7 @@ def _batched(rows: Rows, coder: Coder, m: int, ball: bool, seed: int, max_iter: 
     samples, n = rows.shape
     count = max(1, round(samples / max(BATCH * m, SMALLEST_BATCH)))
     edges = [samples * i // count for i in range(count + 1)]
-    batches = [slice(a, b) for a, b in zip(edges, edges[1:], strict=False)]
+    batches = [slice(a, b) for a, b in pairwise(edges)]
     coupling = BatchedFactorization(rows, batches, team)
     names = coupling.names
     problem = Problem(coupling, {**dict.fromkeys(names, code_term(coder)), "D": terms.UnitColumns(ball=ball)})

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any, TypeVar
 
 import numpy as np
@@ -42,12 +43,12 @@ class Workers:
         """``range(size)`` in equal pieces."""
         count = max(1, min(self.count, size // SMALLEST_PIECE))
         edges = [size * i // count for i in range(count + 1)]
-        return [slice(a, b) for a, b in zip(edges, edges[1:], strict=False)]
+        return [slice(a, b) for a, b in pairwise(edges)]
 
     def product(self, left: np.ndarray[Any, Any], right: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         """``left @ right``, the columns of the result shared out."""
         if self._pool is None:
-            return left @ right
+            return np.asarray(left @ right)
         out = np.empty((left.shape[0], right.shape[1]), dtype=np.result_type(left, right))
         self.map(lambda piece: np.matmul(left, right[:, piece], out=out[:, piece]), right.shape[1])
         return out

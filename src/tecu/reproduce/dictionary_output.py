@@ -19,7 +19,8 @@ def table1(folder: Path, quick: bool, say: Say) -> list[Path]:
     """Iterations and seconds to the paper's stop rule."""
     found = _measured(quick, say)
     head = (
-        "| n | data | algorithm | iterations (paper) | propagations (paper) | seconds (paper) | objective | non-zeros | stationarity |\n"
+        "| n | data | algorithm | iterations (paper) | propagations (paper) | seconds (paper) | objective | non-zeros "
+        "| stationarity |\n"
         "|---|---|---|---|---|---|---|---|---|\n"
     )
     lines = []
@@ -28,8 +29,8 @@ def table1(folder: Path, quick: bool, say: Say) -> list[Path]:
         steps = f"{r.propagations} ({PAPER_PROPAGATIONS[r.n]})" if r.algorithm == "tecu" else "-"
         limit = "" if r.converged else "+"
         lines.append(
-            f"| {r.n} | {r.data} | {_label(r)} | {r.iterations}{limit} ({iterations or '-'}) | {steps} | {r.seconds:.2f} "
-            f"({seconds:.2f}) | {r.objective:.5g} | {r.density:.1%} | {r.stationarity:.2e} |"
+            f"| {r.n} | {r.data} | {_label(r)} | {r.iterations}{limit} ({iterations or '-'}) | {steps} "
+            f"| {r.seconds:.2f} ({seconds:.2f}) | {r.objective:.5g} | {r.density:.1%} | {r.stationarity:.2e} |"
         )
     note = "A + marks a run that did not meet the stop rule within the limit.\n"
     return _write(folder, "table1", "Iterations and computation time", head + "\n".join(lines) + "\n\n" + note, found)
@@ -40,7 +41,8 @@ def table2(folder: Path, quick: bool, say: Say) -> list[Path]:
     found = _measured(quick, say)
     head = "| n | data | algorithm | seconds a step | paper |\n|---|---|---|---|---|\n"
     lines = [
-        f"| {r.n} | {r.data} | {_label(r)} | {r.step_seconds:.4f} | {PAPER[r.n].get(r.algorithm, (0, 0, math.nan))[2]:.2f} |"
+        f"| {r.n} | {r.data} | {_label(r)} | {r.step_seconds:.4f} "
+        f"| {PAPER[r.n].get(r.algorithm, (0, 0, math.nan))[2]:.2f} |"
         for r in found
     ]
     return _write(folder, "table2", "Seconds of one step", head + "\n".join(lines) + "\n", found)

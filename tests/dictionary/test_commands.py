@@ -1,0 +1,104 @@
+"""The dictionary command, its files, and the verdicts of the reproduced tables."""
+
+import dataclasses
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array, load_npz, save_npz
+
+from tecu.cli.main import main
+from tecu.dictionary import L0DictionaryLearning, make_sparse_data
+from tecu.dictionary.data import table_data
+from tecu.dictionary.tables import atoms_picture, read_table
+from tecu.reproduce.dictionary import Run, claims
+from tecu.reproduce.dictionary_output import verdicts
+
+
+@pytest.fixture
+def data(tmp_path):
+    X = make_sparse_data(200, 16, 20, 2, random_state=0)[0]
+    np.save(tmp_path / "X.npy", X)
+    return X
+
+
+def test_fit_then_transform_is_the_estimator(tmp_path, data, capsys):
+    model, codes = tmp_path / "model.npz", tmp_path / "codes.npz"
+    arguments = ["--components", "20", "--penalty", "0.02", "--seed", "3", "--picture", str(tmp_path / "atoms.png")]
+    assert main(["dictionary", "fit", str(tmp_path / "X.npy"), "-o", str(model), *arguments]) == 0
+    assert "whole run" in capsys.readouterr().out
+    assert main(["dictionary", "transform", str(model), str(tmp_path / "X.npy"), "-o", str(codes)]) == 0
+    own = L0DictionaryLearning(20, penalty=0.02, random_state=3).fit(data)
+    np.testing.assert_array_equal(L0DictionaryLearning.load(model).components_, own.components_)
+    assert (csr_array(load_npz(codes)) != own.transform(data)).nnz == 0
+    assert (tmp_path / "atoms.png").stat().st_size > 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["fit", "missing.npy", "-o", "m.npz"], 2),
+        (["fit", "X.npy", "-o", "m.npz", "--penalty", "-1"], 1),
+        (["fit", "X.npy", "-o", "m.npz", "--penalty", "1", "--nonzero", "2"], 1),
+        (["fit", "X.npy", "-o", "no/such/folder/m.npz"], 5),
+        (["transform", "X.npy", "X.npy", "-o", "c.npz"], 2),
+        (["fit", "X.txt", "-o", "m.npz"], 2),
+    ],
+)
+def test_exit_codes(tmp_path, data, monkeypatch, capsys, arguments, code):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "X.txt").write_text("1 2\n")
+    assert main(["dictionary", *arguments]) == code
+    assert capsys.readouterr().err
+
+
+def test_every_kind_of_file_gives_the_same_matrix(tmp_path, data):
+    np.savez(tmp_path / "one.npz", X=data)
+    save_npz(tmp_path / "sparse.npz", csr_array(data))
+    np.savetxt(tmp_path / "bare.csv", data, delimiter=",")
+    np.savetxt(tmp_path / "named.csv", data, delimiter=",", header=",".join("abcdefghijklmnop"), comments="")
+    for name in ("X.npy", "one.npz", "sparse.npz", "bare.csv", "named.csv"):
+        X = read_table(tmp_path / name)
+        np.testing.assert_allclose(X.toarray() if name == "sparse.npz" else X, data, rtol=1e-12)
+
+
+def test_the_picture_shows_every_atom():
+    D = np.zeros((5, 9))
+    D[np.arange(5), np.arange(5)] = 1
+    picture = atoms_picture(D)
+    assert np.count_nonzero(picture == 255) == 5
+    with pytest.raises(ValueError, match="square"):
+        atoms_picture(np.ones((2, 8)))
+
+
+def test_importing_the_command_line_loads_neither_numba_nor_scikit_learn():
+    code = "import sys, tecu.cli.dictionary; assert not {'numba', 'sklearn'} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_the_data_sets_are_what_their_names_say():
+    for name in "UPS":
+        data = table_data(name, 64)
+        assert data.Y.shape == (64, 4000)
+        np.testing.assert_allclose(np.linalg.norm(data.D0, axis=0), 1)
+    X, components, codes = make_sparse_data(1000, 12, 20, 4, snr_db=20, random_state=0)
+    noise = np.sum((X - codes @ components) ** 2)
+    np.testing.assert_allclose(10 * np.log10(np.sum((codes @ components) ** 2) / noise), 20)
+    assert np.all(np.diff(codes.indptr) == 4)
+
+
+def test_verdicts_name_the_condition():
+    palm = Run("U", 64, "palm/svd", 20, 20, 4.0, 0.2, 1.0, 0.9, 0.1, True, {})
+    rows = [
+        palm,
+        dataclasses.replace(palm, method="palm/power", seconds=1.0, step_seconds=0.05),
+        dataclasses.replace(palm, method="tecu", iterations=12, propagations=50, seconds=2.0, step_seconds=0.04),
+        dataclasses.replace(palm, data="P"),
+        dataclasses.replace(palm, data="P", method="tecu", iterations=25, seconds=5.0, step_seconds=0.3),
+    ]
+    judged = {claim.text: claim.verdict for claim in claims(rows)}
+    assert judged["TECU needs fewer iterations than PALM, INV, BCU and iPALM"] == "reproduced only if n=64 data U"
+    assert judged["TECU takes less time than PALM, whose constants are computed by power"] == "not reproduced"
+    assert judged["TECU takes less time than PALM, whose constants are computed by gram"] == "not tested"
+    assert "**reproduced only if" in verdicts(claims(rows))
