@@ -15,7 +15,7 @@ nitpicky = False
 
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
-autodoc_default_options = {"members": True, "show-inheritance": False}
+autodoc_default_options = {"members": True}
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
 myst_heading_anchors = 3
@@ -24,8 +24,12 @@ html_theme = "alabaster"
 html_theme_options = {
     "description": "Block optimisation with any solver or network inside a block, and a checked certificate",
     "fixed_sidebar": True,
-    "page_width": "64rem",
-    "body_max_width": "46rem",
+    "page_width": "84rem",
+    "body_max_width": "64rem",
+    "font_family": "system-ui, sans-serif",
+    "head_font_family": "system-ui, sans-serif",
+    "font_size": "16px",
+    "code_font_size": "14px",
 }
 html_show_sourcelink = False
 html_copy_source = False
