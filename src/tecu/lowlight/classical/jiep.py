@@ -73,11 +73,11 @@ def problem(value: Picture, light: Picture, reflectance: Picture) -> tecu.Proble
 
 
 def decompose(value: Picture, *, rounds: int = ROUNDS, sweeps: int = SWEEPS) -> tecu.Result:
-    """Run the engine ``rounds`` times; ``result.z`` has ``I`` and ``R``."""
+    """``rounds`` runs of one sweep, the last of ``sweeps``; ``result.z`` has ``I`` and ``R``."""
     value = np.maximum(value, np.float32(DARK))
     layers: dict[str, Picture] = {"I": value, "R": np.ones_like(value)}
     updates = {"I": embedded(0.1), "R": embedded(1e-3)}
-    for _ in range(rounds):
-        result = run(problem(value, layers["I"], layers["R"]), updates, layers, sweeps)
+    for left in reversed(range(rounds)):
+        result = run(problem(value, layers["I"], layers["R"]), updates, layers, 1 if left else sweeps)
         layers = dict(result.z)
     return result

@@ -59,11 +59,11 @@ def between(plane: Picture, axis: int) -> Picture:
 
 
 def decompose(value: Picture, *, rounds: int = ROUNDS, sweeps: int = SWEEPS) -> tecu.Result:
-    """Run the engine ``rounds`` times; ``result.z["I"]`` is ``l``, ``result.z["R"]`` is ``r``."""
+    """``rounds`` runs of one sweep, the last of ``sweeps``; ``result.z["I"]`` is ``l``, ``result.z["R"]`` is ``r``."""
     logs = np.log(np.maximum(value, np.float32(DARK)) * np.float32(WHITE))
     layers: dict[str, Picture] = {"I": logs, "R": np.zeros_like(logs)}
     updates = {"I": embedded(0.5), "R": embedded(0.5, multigrid=False, steps=2)}
-    for _ in range(rounds):
-        result = run(problem(logs, layers["I"], layers["R"]), updates, layers, sweeps)
+    for left in reversed(range(rounds)):
+        result = run(problem(logs, layers["I"], layers["R"]), updates, layers, 1 if left else sweeps)
         layers = dict(result.z)
     return result
