@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from tecu.lowlight.grid import box_mean
+
 Pixels = np.ndarray[Any, Any]
 
 LUMA_RADIUS, LUMA_FACTOR = 2, 2.0
@@ -72,21 +74,15 @@ def smoothed(picture: Pixels, noise: Pixels, share: Pixels) -> Pixels:
 
 
 def _luma_smoothed(y: Pixels, noise: Pixels) -> Pixels:
-    mean = _box(y, LUMA_RADIUS)
-    variance = np.maximum(_box(y * y, LUMA_RADIUS) - mean * mean, 0.0)
+    mean = box_mean(y, LUMA_RADIUS)
+    variance = np.maximum(box_mean(y * y, LUMA_RADIUS) - mean * mean, 0.0)
     slope = variance / (variance + (LUMA_FACTOR * noise) ** 2 + EPS_FLOOR)
-    return np.asarray(_box(slope, LUMA_RADIUS) * y + _box(mean - slope * mean, LUMA_RADIUS))
+    return np.asarray(box_mean(slope, LUMA_RADIUS) * y + box_mean(mean - slope * mean, LUMA_RADIUS))
 
 
 def _guided(plane: Pixels, guide: Pixels, noise: Pixels) -> Pixels:
-    mean_g, mean_p = _box(guide, COLOUR_RADIUS), _box(plane, COLOUR_RADIUS)
-    variance = np.maximum(_box(guide * guide, COLOUR_RADIUS) - mean_g * mean_g, 0.0)
-    covariance = _box(guide * plane, COLOUR_RADIUS) - mean_g * mean_p
+    mean_g, mean_p = box_mean(guide, COLOUR_RADIUS), box_mean(plane, COLOUR_RADIUS)
+    variance = np.maximum(box_mean(guide * guide, COLOUR_RADIUS) - mean_g * mean_g, 0.0)
+    covariance = box_mean(guide * plane, COLOUR_RADIUS) - mean_g * mean_p
     slope = covariance / (variance + (COLOUR_FACTOR * noise) ** 2 + EPS_FLOOR)
-    return np.asarray(_box(slope, COLOUR_RADIUS) * guide + _box(mean_p - slope * mean_g, COLOUR_RADIUS))
-
-
-def _box(plane: Pixels, radius: int) -> Pixels:
-    from scipy.ndimage import uniform_filter
-
-    return np.asarray(uniform_filter(plane, 2 * radius + 1, mode="nearest"))
+    return np.asarray(box_mean(slope, COLOUR_RADIUS) * guide + box_mean(mean_p - slope * mean_g, COLOUR_RADIUS))

@@ -11,13 +11,12 @@ from typing import Any
 
 import numpy as np
 from PIL import Image
-from scipy.ndimage import uniform_filter
 
 Pixels = np.ndarray[Any, Any]
 
 LONGEST_SIDE = 192
 LARGE = 700_000  # pixels from which the compiled kernels pay: loading the compiler takes a while
-WINDOW = 5
+RADIUS = 2  # of the windows of the fit
 FLATNESS = 1e-3  # variance of V below which a window counts as flat and I is not made to follow V
 
 
@@ -42,7 +41,7 @@ def shrink(pixels: Pixels, longest: int = LONGEST_SIDE) -> Pixels:
         gap = 3.0 if scale < 1 / 6 else None  # whole cells are averaged first: half the time, the same picture
         small = Image.fromarray(pixels).resize(size, Image.Resampling.BOX, reducing_gap=gap)
         return np.asarray(small, dtype=np.float32) / np.float32(255)
-    cells = max(1, int(1 / (2 * scale)))
+    cells = max(1, min(int(1 / (2 * scale)), height, width))
     coarse = _cell_means(pixels, cells) / np.float32(whitepoint(pixels.dtype))
     planes = [
         np.asarray(Image.fromarray(np.ascontiguousarray(coarse[..., c])).resize(size, Image.Resampling.BOX))
@@ -63,11 +62,21 @@ def _cell_means(pixels: Pixels, cells: int) -> Pixels:
     return out
 
 
+def box_mean(plane: Pixels, radius: int) -> Pixels:
+    """Means over squares of side ``2 radius + 1``, the border repeated. (Importing SciPy's would take longer.)"""
+    for axis in (0, 1):
+        count = plane.shape[axis]
+        padded = np.pad(plane, [(radius, radius) if axis == a else (0, 0) for a in (0, 1)], mode="edge")
+        total = sum(padded[k : k + count] if axis == 0 else padded[:, k : k + count] for k in range(2 * radius + 1))
+        plane = total / np.asarray(2 * radius + 1, dtype=plane.dtype)
+    return plane
+
+
 def following(light: Pixels, brightest: Pixels) -> tuple[Pixels, Pixels]:
     """``(a, b)`` with ``light`` close to ``a brightest + b`` in every window, both smooth; ``0 <= a``."""
 
     def mean(x: Pixels) -> Pixels:
-        return np.asarray(uniform_filter(x, WINDOW, mode="nearest"))
+        return box_mean(x, RADIUS)
 
     mean_v, mean_i = mean(brightest), mean(light)
     covariance = mean(brightest * light) - mean_v * mean_i

@@ -36,10 +36,9 @@ def render(pixels: Pixels, exposure: Exposure, smoothing: tuple[Pixels, Pixels] 
     size, fixed = SIZE[pixels.dtype]
     gain = gains(exposure.tone.exponent, size * 2**fixed / whitepoint(pixels.dtype))
     scene = (exposure.slope, exposure.offset, *rows, *columns, gain, table_of(exposure, pixels.dtype))
-    fill = _rgb_rows if channels == 3 else _grey_rows
     scale, bits = np.float32(1.0 / whitepoint(pixels.dtype)), np.uint32(fixed)
     if smoothing is None:
-        fill(flat, out.reshape(height, -1), 0, height, 0, *scene, scale, bits)
+        _fill_rows(flat, out.reshape(height, -1), 0, height, 0, *scene, scale, bits)
         return out
     noise, share = smoothing
     deepest = min(STRIP + 2 * MARGIN, height)
@@ -51,7 +50,7 @@ def render(pixels: Pixels, exposure: Exposure, smoothing: tuple[Pixels, Pixels] 
         bottom = min(top + STRIP, height)
         first, last = max(top - MARGIN, 0), min(bottom + MARGIN, height)
         depth, inner = last - first, slice(top - first, bottom - first)
-        fill(flat, strip, first, last, first, *scene, scale, bits)
+        _fill_rows(flat, strip, first, last, first, *scene, scale, bits)
         _enlarge_rows(share, shares[:depth], first, *rows, *columns)
         if np.any(shares[:depth]):  # else there is nothing to smooth in this strip
             _enlarge_rows(noise, noises[:depth], first, *rows, *columns)
@@ -165,39 +164,32 @@ def _grey_tone(row, out, bits, gain, table, fixed):  # type: ignore[no-untyped-d
         out[x] = table[uint64(uint32(uint32(row[x]) * g) >> fixed)]
 
 
-def _rows(light_row: Any, tone_row: Any) -> Any:
-    """A kernel for whole rows out of one for the light and one for the tone."""
-
-    @njit(cache=True, nogil=True)
-    def fill(  # type: ignore[no-untyped-def]
-        flat, out, first, last, base, slope, offset, top, down, left, across, gain, table, scale, fixed
-    ):  # pragma: no cover
-        width = left.size
-        a0, a1, b0, b1 = (
-            np.empty(width, np.float32),
-            np.empty(width, np.float32),
-            np.empty(width, np.float32),
-            np.empty(width, np.float32),
-        )
-        light = np.empty(width, np.float32)
-        bits = light.view(np.int32)
-        known = -1
-        for y in range(first, last):
-            upper = top[y]
-            if upper != known:  # a new line of the grid, once in some twenty rows
-                lower = min(upper + 1, slope.shape[0] - 1)
-                _widen(slope[upper], left, across, a0)
-                _widen(slope[lower], left, across, a1)
-                _widen(offset[upper], left, across, b0)
-                _widen(offset[lower], left, across, b1)
-                known = upper
-            light_row(flat[y], scale, a0, a1, b0, b1, down[y], light)
-            tone_row(flat[y], out[y - base], bits, gain, table, fixed)
-
-    return fill
-
-
-_rgb_rows, _grey_rows = _rows(_rgb_light, _rgb_tone), _rows(_grey_light, _grey_tone)
+@njit(cache=True, nogil=True)
+def _fill_rows(  # type: ignore[no-untyped-def]
+    flat, out, first, last, base, slope, offset, top, down, left, across, gain, table, scale, fixed
+):  # pragma: no cover
+    """Rows ``first`` to ``last`` of the result, written to ``out`` from row ``first - base`` on."""
+    width = left.size
+    lines = np.empty((4, width), np.float32)
+    light = np.empty(width, np.float32)
+    bits = light.view(np.int32)
+    rgb = flat.shape[1] == 3 * width
+    known = -1
+    for y in range(first, last):
+        upper = top[y]
+        if upper != known:  # a new line of the grid, once in some twenty rows
+            lower = min(upper + 1, slope.shape[0] - 1)
+            _widen(slope[upper], left, across, lines[0])
+            _widen(slope[lower], left, across, lines[1])
+            _widen(offset[upper], left, across, lines[2])
+            _widen(offset[lower], left, across, lines[3])
+            known = upper
+        if rgb:
+            _rgb_light(flat[y], scale, lines[0], lines[1], lines[2], lines[3], down[y], light)
+            _rgb_tone(flat[y], out[y - base], bits, gain, table, fixed)
+        else:
+            _grey_light(flat[y], scale, lines[0], lines[1], lines[2], lines[3], down[y], light)
+            _grey_tone(flat[y], out[y - base], bits, gain, table, fixed)
 
 
 @njit(cache=True, nogil=True, fastmath=True)

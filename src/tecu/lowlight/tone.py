@@ -20,6 +20,7 @@ Pixels = np.ndarray[Any, Any]
 
 RULE_EXPONENT = 0.75
 RULE_WEIGHT = 0.5
+BLACK = 0.008  # two of 255 levels; darker pixels count less towards the mean luma that the rule aims at
 SAMPLES = 4096  # values of the curve that are kept
 
 
@@ -70,13 +71,14 @@ def rule_weight(mean: float) -> float:
     return RULE_WEIGHT * float(np.clip((0.30 - mean) / 0.10, 0.0, 1.0))
 
 
-def power_for(picture: Pixels, target: float) -> float:
-    """The ``p`` in [1/6, 6] with mean luma of ``picture^p`` equal to ``target``."""
+def power_for(picture: Pixels, target: float, weight: Pixels | None = None) -> float:
+    """The ``p`` in [1/6, 6] with (weighted) mean luma of ``picture^p`` equal to ``target``."""
     log_picture = np.log(np.maximum(picture[::2, ::2], 1e-6))
+    share = np.ones(log_picture.shape[:2]) if weight is None else weight[::2, ::2] + 1e-6
     low, high = np.log(1 / 6), np.log(6.0)
     for _ in range(16):
         middle = (low + high) / 2
-        if float(luma(np.exp(np.float32(np.exp(middle)) * log_picture)).mean()) > target:
+        if float(np.average(luma(np.exp(np.float32(np.exp(middle)) * log_picture)), weights=share)) > target:
             low = middle
         else:
             high = middle
@@ -104,7 +106,8 @@ def by_network(picture: Pixels, light: Pixels, exponent: float, knots: Pixels) -
 
 def _rule_curve(picture: Pixels, light: Pixels, exponent: float, mean: float) -> Pixels:
     brightened = np.clip(picture * light[..., None] ** np.float32(-exponent), 0.0, 1.0)
-    return np.asarray(_diagonal() ** power_for(brightened, target_luma(mean)))
+    seen = np.clip(picture.max(axis=-1) / BLACK, 0.0, 1.0)  # a black sky tells nothing about the exposure
+    return np.asarray(_diagonal() ** power_for(brightened, target_luma(mean), seen))
 
 
 def _diagonal() -> Pixels:

@@ -1,0 +1,185 @@
+"""The enhancer: kinds, shapes, identity, highlights, good photos, noise."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from lowlight.scenes import dark_scene, darkened, photo, psnr
+from tecu.lowlight import Enhancer, enhance
+from tecu.metrics import ssim
+
+DARK = dark_scene()
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("shape", ["HW", "HW1", "HW2", "HW3", "HW4", "NHW3"])
+def test_same_kind_comes_back(dtype, shape):
+    base = DARK.astype(np.float64) / 255
+    image = {
+        "HW": base[..., 0], "HW1": base[..., :1], "HW2": base[..., :2], "HW3": base,
+        "HW4": np.concatenate([base, base[..., :1]], -1), "NHW3": np.stack([base, base[::-1]]),
+    }[shape]  # fmt: skip
+    image = np.rint(image * np.iinfo(dtype).max).astype(dtype) if np.dtype(dtype).kind == "u" else image.astype(dtype)
+    before = image.copy()
+    result = enhance(image)
+    assert (result.shape, result.dtype) == (image.shape, image.dtype)
+    assert np.array_equal(image, before)
+    assert result[..., 0].mean() > image[..., 0].mean()
+    if shape in ("HW2", "HW4"):
+        assert np.array_equal(result[..., -1], image[..., -1])  # transparency
+
+
+def test_depths_agree():
+    eight = enhance(DARK) / 255.0
+    sixteen = enhance(DARK.astype(np.uint16) * 257) / 65535.0
+    floats = enhance(DARK.astype(np.float32) / 255)
+    assert np.abs(eight - floats).max() < 0.01
+    assert np.abs(sixteen - floats).max() < 0.01
+
+
+def test_batch_is_picture_by_picture():
+    batch = np.stack([DARK, DARK[::-1]])
+    assert np.array_equal(enhance(batch)[1], enhance(DARK[::-1]))
+
+
+@pytest.mark.parametrize("mode", ["L", "LA", "RGB", "RGBA", "P", "1", "CMYK", "I;16", "F"])
+def test_pil_images(mode):
+    if mode == "I;16":
+        image = Image.fromarray(DARK[..., 0].astype(np.uint16) * 257)
+    elif mode == "F":
+        image = Image.fromarray(DARK[..., 0].astype(np.float32) / 255)
+    else:
+        image = Image.fromarray(DARK).convert(mode)
+    result = enhance(image)
+    assert isinstance(result, Image.Image)
+    assert result.size == image.size
+    if mode not in ("P", "1", "CMYK"):
+        assert result.mode == image.mode
+
+
+def test_torch_tensors():
+    torch = pytest.importorskip("torch")
+    image = torch.from_numpy(DARK.copy())
+    result = enhance(image)
+    assert isinstance(result, torch.Tensor)
+    assert result.dtype == image.dtype
+    assert np.array_equal(result.numpy(), enhance(DARK))
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.float32])
+@pytest.mark.parametrize("method", ["tecu", "paper", "pam", "he"])
+def test_strength_zero_is_the_identity(dtype, method):
+    image = DARK.astype(dtype) if np.dtype(dtype).kind == "u" else DARK.astype(dtype) / 255
+    assert np.array_equal(Enhancer(method, strength=0)(image), image)
+
+
+def test_more_strength_is_brighter():
+    means = [float(enhance(DARK, strength=s).mean()) for s in (0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0)]
+    assert all(later > earlier for earlier, later in pairwise(means))
+
+
+@pytest.mark.parametrize("image", [
+    np.zeros((1, 1, 3), np.uint8), np.full((1, 1), 7, np.uint8), np.zeros((40, 30, 3), np.uint8),
+    np.full((40, 30, 3), 255, np.uint8), np.full((1, 300, 3), 9, np.uint8), np.full((300, 1, 3), 9, np.uint8),
+    np.full((2, 3, 3), 1.0), np.zeros((5, 5)),
+], ids=lambda image: f"{image.shape} {image.flat[0]}")  # fmt: skip
+def test_odd_pictures(image):
+    result = enhance(image)
+    assert result.shape == image.shape
+    assert np.all(np.isfinite(result))
+    if image.max() == 0 or image.min() == (255 if image.dtype == np.uint8 else 1.0):
+        assert np.abs(result.astype(float) - image).max() <= (1 if image.dtype == np.uint8 else 1 / 255)
+
+
+@pytest.mark.parametrize("strength", [0.3, 1.0])
+@pytest.mark.parametrize("stops", [0.0, 1.0, 3.0])
+def test_no_pixel_is_newly_saturated(stops, strength):
+    lamps = darkened(photo(), stops=stops)
+    lamps[20:40, 30:60] = 254
+    lamps[60:70, 30:60] = 255
+    lamps[80:90, 30:60] = [254, 120, 10]
+    result = enhance(lamps, strength=strength)
+    assert not np.any((result == 255) & (lamps < 255))
+
+
+@pytest.mark.parametrize("name", ["china.jpg", "flower.jpg"])
+def test_good_photo_is_left_nearly_alone(name):
+    assert psnr(enhance(photo(name)), photo(name)) > 24
+
+
+@pytest.mark.parametrize("name", ["china.jpg", "flower.jpg"])
+@pytest.mark.parametrize("stops", [3.0, 5.0])
+def test_dark_photo_comes_closer_to_the_original(name, stops):
+    clean = photo(name)
+    dark = darkened(clean, stops)
+    assert psnr(enhance(dark), clean) > psnr(dark, clean) + 4
+
+
+def test_denoising_touches_noise_and_nothing_else():
+    clean = photo()
+    for noise, law in ((0.0, lambda with_it, without: ssim(with_it, without) > 0.98),
+                       (0.012, lambda with_it, without: psnr(with_it, clean) > psnr(without, clean))):  # fmt: skip
+        dark = darkened(clean, stops=4.0, noise=noise)
+        assert law(Enhancer()(dark), Enhancer(denoise=False)(dark))
+
+
+def test_good_photo_is_not_smoothed():
+    assert np.array_equal(Enhancer()(photo()), Enhancer(denoise=False)(photo()))
+
+
+def test_colours_keep_their_order():
+    """One gain for all channels and one monotone curve: what was redder stays redder."""
+    result = Enhancer(denoise=False)(DARK).astype(int)
+    before = DARK.astype(int)
+    for a, b in ((0, 1), (1, 2), (0, 2)):
+        assert np.all((result[..., a] >= result[..., b])[before[..., a] >= before[..., b]])
+
+
+def test_decompose_gives_parts_that_multiply_to_the_picture():
+    parts = Enhancer().decompose(DARK)
+    assert parts.illumination.shape == DARK.shape[:2]
+    assert np.allclose(parts.illumination[..., None] * parts.reflectance, DARK / 255.0, atol=1e-5)
+    assert parts.certificate.holds
+    assert len(parts.history["value"]) >= 2
+    assert Enhancer().decompose(DARK[..., 0]).reflectance.shape == DARK.shape[:2]
+
+
+def test_exposures_blend():
+    enhancer = Enhancer()
+    first, second = enhancer.analyse(DARK), enhancer.analyse(dark_scene(light=0.4))
+    mixed = first.blend(second, 0.5)
+    between = sorted([first.tone.exponent, second.tone.exponent])
+    assert between[0] <= mixed.tone.exponent <= between[1]
+    assert first.blend(second, 1.0).noise == second.noise
+    assert np.array_equal(enhancer.apply(DARK, first), enhancer(DARK))
+
+
+@pytest.mark.parametrize(("image", "words"), [
+    (np.zeros((4, 4, 5), np.uint8), "shape"), (np.zeros((0, 4, 3), np.uint8), "shape"),
+    (np.zeros((4, 4, 3), np.int32), "uint8"), (np.full((4, 4), np.nan), "NaN"), (np.full((4, 4), 2.0), "2"),
+    ("a string", "uint8"),
+], ids=lambda value: str(getattr(value, "shape", value)))  # fmt: skip
+def test_refusals(image, words):
+    with pytest.raises((TypeError, ValueError), match=words):
+        enhance(image)
+
+
+@pytest.mark.parametrize("strength", [-0.1, 2.1, float("nan"), "1"])
+def test_strength_is_checked(strength):
+    with pytest.raises(ValueError, match="strength"):
+        Enhancer(strength=strength)
+
+
+def test_unknown_method_is_answered_with_the_known_ones():
+    with pytest.raises(ValueError, match=r"'tecu'.*'lime'"):
+        Enhancer("magic")
+
+
+def test_classical_methods_by_name():
+    result = Enhancer("he")(DARK)
+    assert result.dtype == np.uint8
+    assert result.mean() > DARK.mean()
+    with pytest.raises(ValueError, match="decomposition"):
+        Enhancer("he").decompose(DARK)

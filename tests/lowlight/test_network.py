@@ -1,0 +1,181 @@
+"""The model file: what it holds, what is refused; training and export."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from PIL import Image
+
+from lowlight.scenes import dark_scene, photo, scene
+from tecu.lowlight import Enhancer
+from tecu.lowlight.features import SUMMARY_SIZE, summary
+from tecu.lowlight.network import DEFAULT_MODEL, Network
+
+PICTURE = dark_scene().astype(np.float32) / 255
+
+
+def test_default_model_is_small_and_says_what_it_was_trained_on():
+    assert sum(path.stat().st_size for path in DEFAULT_MODEL.parent.glob("*.onnx")) <= 300_000
+    card = Network().card
+    assert card["licence"] == "MIT"
+    assert card["figures on held-back photos"]
+    assert len(card["photos"]) >= 40
+    assert all(licence != "not stated" and author != "not stated" for _, licence, author, _ in card["photos"])
+
+
+def test_proposal_is_an_illumination_and_a_monotone_curve():
+    proposal = Network()(PICTURE)
+    brightest = PICTURE.max(axis=-1)
+    assert np.all((proposal.illumination >= brightest - 1e-6) & (proposal.illumination <= 1.0))
+    assert 0.0 < proposal.exponent < 1.0
+    assert proposal.knots[0] == 0.0
+    assert abs(proposal.knots[-1] - 1.0) < 1e-5
+    assert np.all(np.diff(proposal.knots) >= 0)
+
+
+def test_summary_has_its_size():
+    assert summary(PICTURE).shape == (SUMMARY_SIZE,)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    photos = tmp_path / "photos"
+    photos.mkdir()
+    for place, pixels in enumerate([photo(), photo("flower.jpg"), (scene(100, 120) * 255).astype(np.uint8)]):
+        Image.fromarray(pixels).save(photos / f"{place}.png")
+    with (photos / "licences.csv").open("w", newline="") as handle:
+        csv.writer(handle).writerows([["file", "licence", "author"], ["0.png", "CC0-1.0", "somebody"]])
+    return photos
+
+
+QUICK = ["--steps", "3", "--tone-pairs", "32", "--tone-epochs", "1", "--threads", "1"]
+
+
+def test_training_writes_a_model_that_enhances(folder, tmp_path):
+    pytest.importorskip("torch")
+    from tecu.cli.train import train
+
+    target = tmp_path / "model.onnx"
+    done = CliRunner().invoke(train, [str(folder), "-o", str(target), *QUICK], standalone_mode=False)
+    assert done.return_value == 0, done.output
+    card = Network(target).card
+    assert [entry[1] for entry in card["photos"]] == ["CC0-1.0", "not stated", "not stated"]
+    assert card["settings"]["steps"] == 3
+    assert Enhancer(model=target)(dark_scene()).shape == dark_scene().shape
+
+
+def test_export_computes_what_torch_computes(folder, tmp_path):
+    torch = pytest.importorskip("torch")
+    from tecu.lowlight.training import Settings, load_photos, train
+    from tecu.lowlight.training.export import export
+    from tecu.lowlight.training.loop import thumbnail
+    from tecu.lowlight.training.networks import whole_illumination
+
+    trained = train(load_photos(folder), Settings(steps=4, tone_pairs=32, tone_epochs=2))
+    export(trained, {}, tmp_path / "model.onnx")
+    found = Network(tmp_path / "model.onnx")(PICTURE)
+    picture = torch.from_numpy(PICTURE.transpose(2, 0, 1).copy())[None]
+    whole = torch.from_numpy(summary(PICTURE))[None]
+    with torch.no_grad():
+        light = whole_illumination(trained.illumination, picture, whole)
+        exponent, knots = trained.tone(thumbnail(picture), thumbnail(light), whole)
+    assert np.abs(found.illumination - light[0, 0].numpy()).max() < 1e-4
+    assert abs(found.exponent - float(exponent)) < 1e-4
+    assert np.abs(found.knots - knots[0].numpy()).max() < 1e-4
+
+
+def test_interrupted_training_takes_the_same_steps(folder, tmp_path):
+    torch = pytest.importorskip("torch")
+    from tecu.lowlight.training import Settings, load_photos, train
+
+    settings = Settings(steps=4, tone_pairs=32, tone_epochs=2, validate_every=1)
+    photos = load_photos(folder)
+    straight = train(photos, settings)
+
+    def stop_after(step):
+        def report(progress):
+            if progress.stage == "illumination" and progress.step == step:
+                raise KeyboardInterrupt
+
+        return report
+
+    with pytest.raises(KeyboardInterrupt):
+        train(photos, settings, checkpoint=tmp_path / "state.pt", report=stop_after(2))
+    resumed = train(photos, settings, checkpoint=tmp_path / "state.pt")
+    for one, other in ((straight.illumination, resumed.illumination), (straight.tone, resumed.tone)):
+        for a, b in zip(one.parameters(), other.parameters(), strict=True):
+            assert torch.equal(a, b)
+    with pytest.raises(ValueError, match="other photos or settings"):
+        train(photos, Settings(steps=5, tone_pairs=32, tone_epochs=2), checkpoint=tmp_path / "state.pt")
+
+
+def test_pairs_are_what_they_say():
+    from tecu.lowlight.training import pairs
+
+    for seed in range(12):
+        dark, light, clean = pairs.illumination_pair(photo(), np.random.default_rng(seed))
+        assert np.abs(dark - light[..., None] * clean).mean() < 0.01
+        assert light.max() <= 1.0
+        dark, target = pairs.tone_pair(photo(), np.random.default_rng(seed))
+        assert 0.0 <= dark.min() <= dark.max() <= 1.0
+        again, _ = pairs.tone_pair(photo(), np.random.default_rng(seed))
+        assert np.array_equal(dark, again)
+        if dark.shape == target.shape:
+            assert np.array_equal(dark, target)  # well exposed: nothing to do
+
+
+def changed(tmp_path, change):
+    onnx = pytest.importorskip("onnx")
+    model = onnx.load(DEFAULT_MODEL)
+    change(onnx, model)
+    path = tmp_path / "changed.onnx"
+    path.write_bytes(model.SerializeToString())
+    return path
+
+
+def external(onnx, model):
+    tensor = model.graph.initializer[0]
+    tensor.data_location = onnx.TensorProto.EXTERNAL
+    entry = tensor.external_data.add()
+    entry.key, entry.value = "location", "/etc/passwd"
+
+
+def custom(onnx, model):
+    model.graph.node[0].domain = "com.example"
+
+
+def other_names(onnx, model):
+    model.graph.input[0].name = "image"
+    for node in model.graph.node:
+        node.input[:] = ["image" if name == "picture" else name for name in node.input]
+
+
+@pytest.mark.parametrize(("change", "words"), [(external, "another file"), (custom, "custom operator"),
+                                               (other_names, "takes 'picture' and 'summary'")])  # fmt: skip
+def test_foreign_models_are_refused(tmp_path, change, words):
+    with pytest.raises(ValueError, match=words):
+        Enhancer(model=changed(tmp_path, change))(dark_scene())
+
+
+@pytest.mark.parametrize("content", [b"", b"not a model at all", bytes(200), DEFAULT_MODEL.read_bytes()[:5000]])
+def test_files_that_are_no_models_are_refused(tmp_path, content):
+    path = tmp_path / "broken.onnx"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match="model"):
+        Enhancer(model=path)(dark_scene())
+
+
+def test_large_and_missing_files_are_refused(tmp_path):
+    path = tmp_path / "large.onnx"
+    with path.open("wb") as handle:
+        handle.truncate(40 << 20)
+    with pytest.raises(ValueError, match="at most 32 MB"):
+        Enhancer(model=path)
+    with pytest.raises(ValueError, match="no file"):
+        Enhancer(model=tmp_path / "none.onnx")
+
+
+def test_card_is_readable_without_the_onnx_package():
+    assert json.loads(json.dumps(Network().card))["name"]

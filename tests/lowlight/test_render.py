@@ -1,0 +1,122 @@
+"""Compiled kernels against their readable twins; the way to the grid and back."""
+
+import numpy as np
+import pytest
+from scipy.ndimage import gaussian_filter
+
+from lowlight.scenes import dark_scene, scene
+from tecu.lowlight import Enhancer, denoise, grid, kernels
+from tecu.lowlight.exposure import illumination_at
+from tecu.lowlight.render import render
+from tecu.lowlight.tone import Tone, curve_through, power_for
+
+
+@pytest.fixture(scope="module")
+def noisy():
+    return dark_scene(220, 330, noise=0.012)
+
+
+@pytest.mark.parametrize("smooth", [False, True])
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16])
+@pytest.mark.parametrize("channels", [1, 3])
+def test_compiled_rendering_agrees_with_numpy(noisy, smooth, dtype, channels):
+    pixels = noisy.astype(dtype) * (np.iinfo(dtype).max // 255)
+    exposure = Enhancer().analyse(pixels)
+    assert exposure.smoothing()[1].max() > 0.5
+    pixels = np.ascontiguousarray(pixels[..., :channels])
+    plain, compiled = (render(pixels, exposure, smooth, compiled=which).astype(float) for which in (False, True))
+    assert np.abs(plain - compiled).max() <= np.iinfo(dtype).max / 255 * 2
+    assert np.abs(plain - compiled).mean() <= np.iinfo(dtype).max / 255 / 4
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16])
+def test_compiled_rendering_with_no_exposure_is_the_identity(dtype):
+    pixels = np.random.default_rng(0).integers(0, np.iinfo(dtype).max + 1, (40, 60, 3)).astype(dtype)
+    exposure = Enhancer().analyse(pixels)
+    idle = exposure.__class__(exposure.slope, exposure.offset, exposure.tone.with_strength(0.0), exposure.slope * 0 + 1)
+    assert np.array_equal(kernels.render(pixels, idle, None), pixels)
+
+
+def test_strips_leave_no_seams(noisy):
+    """A strip's result must not depend on where strips begin: a picture cut below is the same above the cut."""
+    exposure = Enhancer().analyse(noisy)
+    tall = np.concatenate([noisy, noisy[::-1]])
+    twice = exposure.__class__(
+        *(np.concatenate([part, part[::-1]]) for part in (exposure.slope, exposure.offset)),
+        exposure.tone, np.concatenate([exposure.amplification, exposure.amplification[::-1]]), exposure.noise,
+    )  # fmt: skip
+    for compiled in (False, True):
+        result = render(tall, twice, True, compiled=compiled).astype(int)
+        assert np.abs(result - result[::-1]).max() <= 1
+
+
+def test_compiled_shrinking_agrees_with_means():
+    pixels = dark_scene(400, 640)
+    exact = pixels.reshape(100, 4, 160, 4, 3).mean(axis=(1, 3)) / 255
+    assert np.abs(kernels.shrink(pixels, (100, 160)) - exact).max() < 1e-5
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.float32])
+@pytest.mark.parametrize("shape", [(500, 300), (192, 100), (30, 40), (1, 1000), (1000, 1)])
+def test_grid_keeps_the_mean(dtype, shape):
+    white = grid.whitepoint(dtype)
+    picture = gaussian_filter(np.random.default_rng(0).random((*shape, 3)), (9, 9, 0))
+    pixels = (picture * white).astype(dtype)
+    small = grid.shrink(pixels)
+    assert max(small.shape[:2]) == min(max(shape), grid.LONGEST_SIDE)
+    assert small.dtype == np.float32
+    assert np.abs(small.mean(axis=(0, 1)) - picture.mean(axis=(0, 1))).max() < 0.01
+
+
+def test_enlarging_is_linear_interpolation():
+    plane = np.add.outer(np.arange(5.0), 2 * np.arange(7.0)).astype(np.float32)
+    large = grid.enlarge(plane, (50, 70))
+    inside = large[5:-5, 5:-5]
+    assert np.allclose(np.diff(inside, axis=0), 0.1, atol=1e-4)
+    assert np.allclose(np.diff(inside, axis=1), 0.2, atol=1e-4)
+    assert np.array_equal(grid.enlarge(plane, (50, 70), slice(10, 20)), large[10:20])
+
+
+def test_light_follows_edges_on_the_way_back():
+    """At a step of the picture the enlarged light has a step too, where interpolation alone would make a ramp."""
+    wide = np.full((200, 400), 0.1, dtype=np.float32)
+    wide[:, 200:] = 0.8
+    small = grid.shrink(np.repeat(wide[..., None], 3, axis=2), 40).max(axis=-1)
+    slope, offset = grid.following(np.sqrt(small), small)
+    light = illumination_at(wide, grid.enlarge(slope, wide.shape), grid.enlarge(offset, wide.shape))
+    ramp = grid.enlarge(np.sqrt(small), wide.shape)
+    assert light[100, 201] - light[100, 198] > 2 * (ramp[100, 201] - ramp[100, 198])
+
+
+def test_curve_is_monotone_and_meets_its_knots():
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        knots = np.concatenate([[0.0], np.cumsum(rng.dirichlet(np.full(10, 0.3)))])
+        curve = curve_through(knots)
+        assert np.all(np.diff(curve) >= 0)
+        assert np.allclose(np.interp(np.linspace(0, 1, 11), np.linspace(0, 1, len(curve)), curve), knots, atol=1e-3)
+        for strength in (0.5, 2.0):
+            assert np.all(np.diff(Tone(0.5, curve).with_strength(strength).curve) >= 0)
+
+
+def test_power_reaches_the_target():
+    picture = scene(80, 80)
+    for target in (0.3, 0.45, 0.6):
+        assert abs((picture ** power_for(picture, target) @ [0.299, 0.587, 0.114]).mean() - target) < 0.01
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_noise_is_measured(channels):
+    rng = np.random.default_rng(0)
+    flat = np.full((120, 160, channels), 0.3)
+    for sigma in (0.0, 0.01, 0.03):
+        found = denoise.noise_level(flat + rng.normal(0, sigma, flat.shape), 1.0)
+        assert abs(found - sigma) <= 0.15 * sigma
+
+
+def test_smoothing_keeps_what_is_not_noise():
+    picture = scene(80, 100).astype(np.float32)
+    none = np.zeros(picture.shape[:2], dtype=np.float32)
+    assert np.array_equal(denoise.smoothed(picture, none, none), picture)
+    faint = denoise.smoothed(picture, none + 1e-3, none + 1)
+    assert np.abs(faint - picture).mean() < 0.01
