@@ -113,3 +113,19 @@ def test_the_contact_sheet_shows_every_method_and_the_reference(result, tmp_path
         assert sheet.height > 2 * figure3.WIDTH * 96 / 192
     with pytest.raises(ValueError, match="no photos"):
         figure3.contact_sheet(table3.SetResult("empty"))
+
+
+def test_the_command_writes_the_table_and_the_sheets(pairs, tmp_path, monkeypatch, capsys):
+    from tecu.cli.main import main
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("tecu.reproduce.lowlight_output.METHODS", ("input", "he", "tecu"))
+    (tmp_path / "rows_of_mine.py").write_text("def halved(image):\n    return image / 2\n")
+    arguments = ["--images", str(pairs), str(pairs / "low"), "--method", "rows_of_mine:halved", "--quick", "-o", "out"]
+    assert main(["reproduce", "table3", "figure3", *arguments]) == 0
+    written = {path.name for path in (tmp_path / "out").iterdir()}
+    assert written == {"table3.md", "table3.json", f"figure3-{pairs.name}.jpg", "figure3-low.jpg"}
+    assert "| rows_of_mine:halved |" in (tmp_path / "out" / "table3.md").read_text()
+    capsys.readouterr()
+    assert main(["reproduce", "table3", "--images", str(tmp_path / "nothing"), "-o", "out"]) == 1
+    assert "is not a folder" in capsys.readouterr().err
