@@ -1,4 +1,4 @@
-"""``tecu compare`` and ``tecu enhance --report``: pages, scores on them, exit codes."""
+"""``tecu compare``, ``tecu enhance --report``, ``tecu dictionary fit --report``: pages, figures on them, exit codes."""
 
 import re
 import sys
@@ -11,6 +11,7 @@ from skimage import data
 import tecu
 from tecu import couplings, terms
 from tecu.cli.main import main
+from tecu.dictionary import L0DictionaryLearning, make_sparse_data
 from tecu.lowlight import Enhancer
 from tecu.metrics import psnr
 
@@ -129,6 +130,8 @@ def test_a_missing_part_gives_3(folder, capsys, monkeypatch):
     assert main(["enhance", "dark.png", "-o", "out.png", "--report", "page.html"]) == 3
     assert "pip install tecu[report]" in capsys.readouterr().err
     assert not (folder / "out.png").exists()
+    assert main(["dictionary", "fit", "X.npy", "-o", "model.npz", "--report", "page.html"]) == 3
+    assert "pip install tecu[report]" in capsys.readouterr().err
 
 
 # ---- tecu enhance --report ----
@@ -154,3 +157,16 @@ def test_enhance_report_of_a_method_without_a_decomposition(folder):
 def test_enhance_report_that_cannot_be_written_gives_5(folder, capsys):
     assert main(["enhance", "dark.png", "-o", "out.png", "--report", "nowhere/page.html"]) == 5
     assert (folder / "out.png").exists()
+
+
+# ---- tecu dictionary fit --report ----
+
+
+def test_dictionary_report_shows_atoms_and_the_verdict(folder):
+    np.save("X.npy", make_sparse_data(200, 9, 12, 2, snr_db=30, random_state=0)[0])
+    assert main(["dictionary", "fit", "X.npy", "-o", "model.npz", "--components", "12", "--report", "page.html"]) == 0
+    page = (folder / "page.html").read_text(encoding="utf-8")
+    model = L0DictionaryLearning.load("model.npz")
+    assert "12 atoms of 9 entries each" in page
+    assert f"penalty {model.penalty_:.6g}" in page
+    assert "The convergence theorem" in page

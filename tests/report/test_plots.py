@@ -79,6 +79,20 @@ def test_all_plots_of_a_run(result):
     assert len(result.plot().axes) == 5
 
 
+def test_of_many_blocks_the_busiest_are_drawn():
+    history = {"iteration": np.arange(3.0), "seconds": np.array([0.0, 30.0, 60.0]), "value": np.ones(3)}
+    history["lyapunov"] = np.ones(3)
+    for k in range(10):
+        history |= {f"{name}_{k}": np.ones(3) for name in ("move", "inner", "error", "tolerance")}
+        history[f"seconds_{k}"] = np.array([0.0, k, k])
+    errors = [name for name in plots.every(history) if name.startswith("error")]
+    assert errors == [f"error_{k}" for k in range(4, 10)]
+    assert len(curves(plots.inner_steps(history))) == 6
+    bars = plots.time_split(history).axes[0].patches
+    assert len({bar.get_y() for bar in bars}) == 8
+    assert sum(bar.get_width() for bar in bars) == pytest.approx(90.0)
+
+
 def test_a_run_of_no_iterations_can_be_drawn():
     problem = tecu.Problem(couplings.MatrixFactorization(np.eye(3)), {"W": terms.L1(1.0), "D": terms.UnitColumns()})
     empty = tecu.Solver(problem, tecu.ProxLinear()).run(

@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from tecu.cli.main import INPUT_FAILED, PART_MISSING, UNWRITABLE
+from tecu.cli.main import INPUT_FAILED, PART_MISSING, UNWRITABLE, report_problem
 from tecu.cli.score import PARAMETERS, Scores, photo_scores, reference_of, shown_score
 from tecu.lowlight.files import MAX_PIXELS, MissingPart, Photo, PhotoError, UnreadableFile, read_photo
 from tecu.lowlight.files.errors import shown
@@ -52,6 +52,9 @@ def compare(
         raise click.UsageError("saved runs are compared with saved runs: give only .npz files, without --method")
     if len(files) < 2 and not methods:
         raise click.UsageError("give at least two files, or --method NAME")
+    if (missing := report_problem()) is not None:
+        click.echo(missing, err=True)
+        return PART_MISSING
     failures: list[PhotoError] = []
     try:
         if runs:
@@ -62,8 +65,8 @@ def compare(
             sections = _compared_photos(files, reference, max_pixels, failures)
         if sections:
             _write(out, sections)
-    except ImportError as missing:
-        click.echo(str(missing), err=True)
+    except ImportError as error:
+        click.echo(str(error), err=True)
         return PART_MISSING
     except OSError as error:
         click.echo(f"{shown(out)} could not be written: {error.strerror or error}", err=True)

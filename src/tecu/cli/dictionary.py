@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from tecu.cli.main import INPUT_FAILED, PART_MISSING, UNWRITABLE
+from tecu.cli.main import INPUT_FAILED, PART_MISSING, UNWRITABLE, report_problem
 
 INPUT = click.Path(dir_okay=False, path_type=Path)
 
@@ -47,6 +47,7 @@ def dictionary() -> None:
     "--checkpoint", type=INPUT, metavar="FILE", help="Save the state there now and then; go on from it if it is there."
 )
 @click.option("--picture", type=INPUT, metavar="PNG", help="Draw the atoms, if they are square patches.")
+@click.option("--report", "page", type=INPUT, metavar="PAGE", help="Write an HTML page: atoms, plots, verdict.")
 def fit(
     data: Path,
     output: Path,
@@ -61,10 +62,14 @@ def fit(
     jobs: int,
     checkpoint: Path | None,
     picture: Path | None,
+    page: Path | None,
 ) -> int:
     """Learn a dictionary from DATA and write it to MODEL."""
     from tecu.dictionary import L0DictionaryLearning
 
+    if page is not None and (missing := report_problem()) is not None:
+        click.echo(missing, err=True)
+        return PART_MISSING
     X = _read(data)
     if isinstance(X, int):
         return X
@@ -90,6 +95,8 @@ def fit(
     def write() -> None:
         model.save(output)
         _draw(model.components_, picture)
+        if page is not None:
+            _write_page(page, data, model)
 
     return _written(write)
 
@@ -150,6 +157,20 @@ def _draw(components: Any, picture: Path | None) -> None:
     except ValueError as reason:
         raise click.UsageError(f"--picture: {reason}") from reason
     Image.fromarray(pixels).resize([3 * side for side in pixels.shape[::-1]], Image.Resampling.NEAREST).save(picture)
+
+
+def _write_page(page: Path, data: Path, model: Any) -> None:
+    import numpy as np
+
+    from tecu.report import atoms, run, write_page
+
+    usage = np.bincount(model.codes_.indices, minlength=len(model.components_))
+    lead = (
+        f"{model.codes_.shape[0]} samples; objective {model.objective_:.6g}, penalty {model.penalty_:.6g}, "
+        f"{model.codes_.nnz / model.codes_.shape[0]:.2f} non-zeros a sample."
+    )
+    sections = [atoms(model.components_, usage=usage), *run(model.history_, model.certificate_)]
+    write_page(page, f"A dictionary for {data.name}", sections, lead)
 
 
 def _written(write: Any) -> int:

@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 
-from tecu.cli.main import INPUT_FAILED, PART_MISSING, UNWRITABLE
+from tecu.cli.main import INPUT_FAILED, PART_MISSING, UNWRITABLE, report_problem
 from tecu.lowlight.batch import Outcome, Settings, make_enhancer, run
 from tecu.lowlight.files import MAX_PIXELS
 from tecu.lowlight.files.errors import shown
@@ -128,12 +128,8 @@ def _page_problem(page: str, overwrite: bool) -> int | None:
     """Find out before the first photo whether the page can be made."""
     if os.path.lexists(page) and not overwrite:
         raise click.UsageError(f"--report: {shown(page)} exists already; --overwrite replaces it")
-    try:
-        import jinja2  # noqa: F401  (the page is made at the end; what it needs must be known now)
-
-        import tecu.report.plots  # noqa: F401  (likewise)
-    except ImportError:
-        click.echo("a report needs matplotlib and jinja2: pip install tecu[report]", err=True)
+    if (missing := report_problem()) is not None:
+        click.echo(missing, err=True)
         return PART_MISSING
     return None
 

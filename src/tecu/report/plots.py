@@ -25,6 +25,8 @@ except ModuleNotFoundError as missing:
 Column = np.ndarray[Any, np.dtype[np.float64]]
 Columns = Mapping[str, Column]
 
+MOST_BLOCKS = 6  # drawn one by one; of more than these, the ones that took most of the time
+
 OKABE_ITO = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 LINES = ("-", "--", "-.", ":", (0, (6, 1, 1, 1, 1, 1)), (0, (1, 2)), (0, (8, 2)))
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
@@ -58,6 +60,13 @@ def blocks_of(history: Columns) -> list[str]:
 def embedded_blocks(history: Columns) -> list[str]:
     """The blocks whose error was compared with a tolerance."""
     return [block for block in blocks_of(history) if np.isfinite(history[f"tolerance_{block}"]).any()]
+
+
+def busiest(history: Columns, blocks: list[str]) -> list[str]:
+    """At most ``MOST_BLOCKS`` of the blocks, those that took most of the time, in the order of a sweep."""
+    seconds = {block: float(history[f"seconds_{block}"].sum()) for block in blocks}
+    chosen = sorted(blocks, key=lambda block: -seconds[block])[:MOST_BLOCKS]
+    return [block for block in blocks if block in chosen]
 
 
 # ---- one function a plot ----
@@ -106,10 +115,10 @@ def error(history: Columns, block: str, axes: Axes | None = None) -> Figure:
 
 
 def inner_steps(history: Columns, axes: Axes | None = None) -> Figure:
-    """Inner steps an iteration, a curve for each block with a strategy inside."""
+    """Inner steps an iteration, a curve for each block with a strategy inside (the busiest, if there are many)."""
     with mpl.rc_context(STYLE):
         axes = axes or _axes()
-        named = [block for block in blocks_of(history) if history[f"inner_{block}"].any()]
+        named = busiest(history, [block for block in blocks_of(history) if history[f"inner_{block}"].any()])
         for k, block in enumerate(named):
             _curve(axes, history["iteration"][1:], history[f"inner_{block}"][1:], k, f"block {block}", markers=True)
         if named:
@@ -125,7 +134,11 @@ def time_split(history: Columns, axes: Axes | None = None) -> Figure:
     """Where the seconds went: a bar a block, and the rest."""
     with mpl.rc_context(STYLE):
         axes = axes or _axes()
-        seconds = {f"block {block}": float(history[f"seconds_{block}"].sum()) for block in blocks_of(history)}
+        shown = busiest(history, blocks_of(history))
+        seconds = {f"block {block}": float(history[f"seconds_{block}"].sum()) for block in shown}
+        if others := [block for block in blocks_of(history) if block not in shown]:
+            spent = sum(float(history[f"seconds_{block}"].sum()) for block in others)
+            seconds[f"{len(others)} other blocks"] = spent
         seconds["the rest"] = max(float(history["seconds"].max()) - sum(seconds.values()), 0.0)
         for k, (name, spent) in enumerate(seconds.items()):
             style: dict[str, Any] = {"color": "white", "edgecolor": OKABE_ITO[k % 7], "hatch": HATCHES[k % 7]}
@@ -157,7 +170,7 @@ def compared(
 def every(history: Columns) -> dict[str, Figure]:
     """Each plot by its name: ``objective``, ``lyapunov``, ``error_<block>``, ``inner_steps``, ``time_split``."""
     plots = {"objective": objective(history), "lyapunov": lyapunov(history)}
-    plots |= {f"error_{block}": error(history, block) for block in embedded_blocks(history)}
+    plots |= {f"error_{block}": error(history, block) for block in busiest(history, embedded_blocks(history))}
     return plots | {"inner_steps": inner_steps(history), "time_split": time_split(history)}
 
 
@@ -172,7 +185,7 @@ def overview(history: Columns) -> Figure:
     >>> len(overview(result.history).axes)
     4
     """
-    blocks = embedded_blocks(history)
+    blocks = busiest(history, embedded_blocks(history))
     draw: list[Callable[[Axes], Figure]] = [
         lambda axes: objective(history, axes),
         lambda axes: lyapunov(history, axes),
