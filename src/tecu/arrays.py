@@ -7,6 +7,7 @@ fourth digit, which is more than the descent that a certificate has to see.
 
 from __future__ import annotations
 
+import math
 import sys
 from typing import Any, TypeAlias
 
@@ -83,6 +84,13 @@ def _sparse_inner(x: Array, y: Array) -> float:
     return float(x.multiply(y).sum(dtype=np.float64))
 
 
+def abs_sum(x: Array) -> float:
+    """``sum |x|``, summed in float64, without a copy of the whole."""
+    flat = host(x).ravel("K")
+    pieces = (flat[start : start + CHUNK] for start in range(0, flat.size, CHUNK))
+    return math.fsum(float(np.sum(np.abs(piece), dtype=np.float64)) for piece in pieces)
+
+
 def norm(x: Array) -> float:
     """The Frobenius norm of ``x``, without overflow or underflow on the way."""
     flat = host(x).ravel("K")
@@ -95,6 +103,44 @@ def norm(x: Array) -> float:
         return largest
     scaled = flat.astype(np.float64) / largest
     return largest * float(np.sqrt(np.dot(scaled, scaled)))
+
+
+def gradient_step(u: Array, gradient: Array, tau: float) -> Array:
+    """``u - gradient / tau``, with one temporary where it can be written in place."""
+    if isinstance(u, np.ndarray) and type(gradient) is np.ndarray and u.dtype == gradient.dtype:
+        step = gradient * u.dtype.type(-1.0 / tau)
+        step += u
+        return step
+    return u - gradient / tau
+
+
+def plus_scaled(x: Array, factor: float, y: Array) -> Array:
+    """``x + factor y``, written into ``x``, a temporary of the caller's, where that saves memory traffic."""
+    plain = type(x) is np.ndarray and type(y) is np.ndarray and x.dtype == y.dtype and is_real_float(x)
+    if plain and x.flags.c_contiguous and y.flags.c_contiguous:
+        from scipy.linalg import blas
+
+        axpy = blas.daxpy if x.dtype == np.float64 else blas.saxpy
+        axpy(y.reshape(-1), x.reshape(-1), a=factor)
+        return x
+    return x + factor * y
+
+
+def scaled_minus(x: Array, factor: float, y: Array) -> tuple[Array, float]:
+    """``factor x - y`` and its norm; written into ``x``, a temporary of the caller's, in one pass where possible."""
+    plain = type(x) is np.ndarray and type(y) is np.ndarray and x.dtype == y.dtype
+    if not (plain and x.flags.c_contiguous and y.flags.c_contiguous):
+        result = factor * x - y
+        return result, norm(result)
+    a, b, scale = x.reshape(-1), y.reshape(-1), x.dtype.type(factor)
+    total = 0.0
+    for start in range(0, a.size, 4 * CHUNK):
+        piece = a[start : start + 4 * CHUNK]
+        piece *= scale
+        piece -= b[start : start + 4 * CHUNK]
+        total += _flat_inner(piece, piece)
+    # Squares that leave the range of float64 need the careful norm.
+    return x, math.sqrt(total) if 1e-290 < total < math.inf else norm(x)
 
 
 def distance(x: Array, y: Array) -> float:

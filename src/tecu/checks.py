@@ -39,6 +39,13 @@ def check_gradients(problem: Problem, z: Mapping[str, Array], seed: int, name: s
 def _check_gradient(problem: Problem, z: dict[str, Array], block: str, rng: np.random.Generator, name: str) -> Check:
     x = z[block]
     gradient = problem.coupling.grad(block, z)
+    if tuple(gradient.shape) != tuple(x.shape):
+        raise ValueError(
+            f"block {block!r}: the coupling's gradient has shape {tuple(gradient.shape)}, "
+            f"but the block has shape {tuple(x.shape)}"
+        )
+    if not arrays.all_finite(gradient):
+        raise ValueError(f"block {block!r}: the coupling's gradient has NaN or Inf")
     direction = _direction(x, gradient, rng)
     r = arrays.unit_roundoff(x)
     size = arrays.norm(direction)

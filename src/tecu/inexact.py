@@ -20,6 +20,7 @@ from __future__ import annotations
 import enum
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 from tecu import arrays
 from tecu.arrays import Array
@@ -52,30 +53,115 @@ class Candidate:
     error: Array | None = None
     tau: float | None = None
     numbers: Numbers | None = None
+    error_norm: float | None = None
 
 
-@dataclass(frozen=True)
 class Estimate:
-    """A judged point: ``u~`` and its error ``e``, with the numbers that the tests compare."""
+    """A judged point: ``u~`` with its error ``e``. What the tests may not need is computed when asked for.
 
-    point: Array  # u~
-    error: Array | None  # e; None where the strategy gave its numbers only
-    tau: float
-    gradient: Array | None  # grad phi(u~); None likewise
-    source: Array  # u
-    source_gradient: Array | None  # grad phi(u)
-    error_norm: float
-    gradient_norm: float  # ||grad phi(u~)||
-    move: float  # ||u~ - previous||
-    floor: float  # what rounding alone may leave of ||e||
-    term: float  # term(u~)
-    numbers: Numbers | None = None
+    Most proposals are refused for the size of ``e`` alone, so the rest should cost nothing.
+    """
 
-    def error_along_move(self, sub: SubProblem) -> float:
+    def __init__(
+        self,
+        sub: SubProblem,
+        source: Array,  # u
+        point: Array,  # u~
+        tau: float,
+        error: Array | None,  # e; None where the strategy gave its numbers only
+        source_gradient: Array | None = None,  # grad phi(u), where known
+        end_gradient: Array | None = None,  # grad phi(u~), where known
+        numbers: Numbers | None = None,
+        error_norm: float | None = None,
+    ) -> None:
+        self.sub, self.source, self.point, self.tau, self.error = sub, source, point, tau, error
+        self._source_gradient, self._end_gradient, self.numbers = source_gradient, end_gradient, numbers
+        self._error_norm = numbers.error_norm if numbers is not None else error_norm
+
+    @cached_property
+    def error_norm(self) -> float:
+        """``||e||``."""
+        return arrays.norm(self.error) if self._error_norm is None else self._error_norm
+
+    @cached_property
+    def difference(self) -> Array:
+        """``u~ - previous``."""
+        return self.point - self.sub.previous
+
+    @cached_property
+    def move(self) -> float:
+        """``||u~ - previous||``."""
+        return 0.0 if self.point is self.sub.previous else arrays.norm(self.difference)
+
+    @cached_property
+    def term(self) -> float:
+        """``term(u~)``."""
+        return float(self.sub.term.value(self.point))
+
+    @cached_property
+    def floor(self) -> float:
+        """What rounding alone may leave of ``||e||``."""
+        return self.sub.rounding(self.tau)
+
+    @cached_property
+    def source_gradient(self) -> Array:
+        """``grad phi(u)``."""
+        return self.sub.grad(self.source) if self._source_gradient is None else self._source_gradient
+
+    @cached_property
+    def gradient(self) -> Array:
+        """``grad phi(u~) = grad phi(u) + tau (u~ - u) + e``, from the definition of ``e``."""
+        if self._end_gradient is not None:
+            return self._end_gradient
+        if self.error is None:
+            return self.sub.grad(self.point)
+        return self.source_gradient + self.tau * self.step + self.error
+
+    @cached_property
+    def step(self) -> Array:
+        """``u~ - u``."""
+        return self.difference if self.source is self.sub.previous else self.point - self.source
+
+    @cached_property
+    def error_along_move(self) -> float:
         """``<e, u~ - previous>``."""
+        return arrays.inner(self.error, self.difference) if self.numbers is None else self.numbers.error_along_move
+
+    @cached_property
+    def source_slope(self) -> float:
+        """``<grad phi(u), u~ - previous>``."""
+        return arrays.inner(self.source_gradient, self.difference)
+
+    @cached_property
+    def step_along_move(self) -> float:
+        """``<u~ - u, u~ - previous>``."""
+        return arrays.inner(self.step, self.difference)
+
+    @cached_property
+    def slope(self) -> float:
+        """``<grad phi(u~), u~ - previous>``, without forming the gradient."""
+        return self.source_slope + self.tau * self.step_along_move + self.error_along_move
+
+    @cached_property
+    def rise(self) -> tuple[float, float]:
+        """``F(u~) - F(previous)`` and the rounding it may carry.
+
+        Where ``H`` is quadratic, ``H(u~) - H(previous)`` is the mean of the two gradients times the move, which does
+        not cancel; otherwise the values are subtracted.
+        """
+        sub = self.sub
+        start_term = sub.term_at_previous()
+        slack = 8 * arrays.unit_roundoff(sub.previous) * max(abs(self.term), abs(start_term))
         if self.numbers is not None:
-            return self.numbers.error_along_move
-        return arrays.inner(self.error, self.point - sub.previous)
+            return self.numbers.change, slack + self.floor * self.move
+        if sub.is_quadratic:
+            start = sub.coupling_at_previous()[1]
+            # grad phi(u~) holds eta (u~ - previous): half of it along the move is the proximal term itself
+            change = 0.5 * (arrays.inner(start, self.difference) + self.slope)
+            return self.term - start_term + change, slack + self.floor * self.move
+        after, before = sub.coupling_value(self.point), sub.coupling_value_at_previous()
+        change = after - before + 0.5 * sub.eta * self.move**2
+        return self.term - start_term + change, slack + sub.value_slack(after, before)
 
     @property
     def is_finite(self) -> bool:
@@ -84,88 +170,28 @@ class Estimate:
 
 
 def estimate(sub: SubProblem, candidate: Candidate, tau: float | None = None) -> Estimate:
-    """Complete what the candidate does not claim: ``u~``, ``e`` and their norms.
+    """Complete what the candidate does not claim: ``u~`` and ``e``.
 
     Where ``H`` is quadratic in the block, ``grad phi(u) - grad phi(u~)`` is the Hessian of ``u - u~``: the error is
     then free of cancellation.
     """
-    u = candidate.u
-    gradient, point, error = candidate.gradient, candidate.prox_point, candidate.error
+    u, gradient, point, error = candidate.u, candidate.gradient, candidate.prox_point, candidate.error
     step = candidate.tau if tau is None else tau
-    if candidate.numbers is not None and point is not None and step is not None and step == candidate.tau:
-        return _from_numbers(sub, u, point, step, candidate.numbers)
     if point is None or step is None or step != candidate.tau:
         gradient = sub.grad(u) if gradient is None else gradient
         point, step = sub.prox_gradient_step(u, gradient, step)
         error = None  # a claimed error belongs to the claimed prox point
-    end_gradient = None
-    if error is None:
-        difference = u - point
-        product = sub.hessian(difference)
-        if product is None:
-            gradient = sub.grad(u) if gradient is None else gradient
-            end_gradient = sub.grad(point)
-            product = gradient - end_gradient
-        error = step * difference - product
-    if end_gradient is None:
-        # From the definition of e: grad phi(u~) = grad phi(u) - tau (u - u~) + e, at no further price.
-        gradient = sub.grad(u) if gradient is None else gradient
-        end_gradient = gradient - step * (u - point) + error
-    size = arrays.norm(end_gradient)
-    return Estimate(
-        point=point,
-        error=error,
-        tau=step,
-        gradient=end_gradient,
-        source=u,
-        source_gradient=gradient,
-        error_norm=arrays.norm(error),
-        move=arrays.distance(point, sub.previous),
-        gradient_norm=size,
-        floor=sub.rounding(point, size, step),
-        term=float(sub.term.value(point)),
-    )
-
-
-def _from_numbers(sub: SubProblem, u: Array, point: Array, tau: float, numbers: Numbers) -> Estimate:
-    return Estimate(
-        point=point,
-        error=None,
-        tau=tau,
-        gradient=None,
-        source=u,
-        source_gradient=None,
-        error_norm=numbers.error_norm,
-        move=arrays.distance(point, sub.previous),
-        gradient_norm=numbers.gradient_norm,
-        floor=sub.rounding(point, numbers.gradient_norm, tau),
-        term=float(sub.term.value(point)),
-        numbers=numbers,
-    )
-
-
-def rise(sub: SubProblem, found: Estimate) -> tuple[float, float]:
-    """``F(u~) - F(previous)`` and the rounding it may carry.
-
-    Where ``H`` is quadratic, ``H(u~) - H(previous)`` is the mean of the two gradients times the move, which does not
-    cancel; otherwise the values are subtracted.
-    """
-    if found.numbers is not None:
-        slack = found.floor * found.move
-        slack += 8 * arrays.unit_roundoff(sub.previous) * max(abs(found.term), abs(sub.term_at_previous()))
-        return found.numbers.change, slack
-    move = found.point - sub.previous
-    if sub.is_quadratic:
-        start = sub.coupling_at_previous()[1]
-        end = found.gradient - sub.eta * move if sub.eta else found.gradient
-        change = 0.5 * (arrays.inner(start, move) + arrays.inner(end, move))
-        slack = found.floor * found.move
-    else:
-        after, before = sub.coupling_value(found.point), sub.coupling_value_at_previous()
-        change, slack = after - before, sub.value_slack(after, before)
-    term = found.term - sub.term_at_previous()
-    slack += 8 * arrays.unit_roundoff(sub.previous) * max(abs(found.term), abs(sub.term_at_previous()))
-    return term + change + 0.5 * sub.eta * found.move**2, slack
+    elif candidate.numbers is not None:
+        return Estimate(sub, u, point, step, None, gradient, numbers=candidate.numbers)
+    if error is not None:
+        return Estimate(sub, u, point, step, error, gradient, error_norm=candidate.error_norm)
+    difference = u - point
+    product = sub.hessian(difference)
+    if product is not None:
+        return Estimate(sub, u, point, step, step * difference - product, gradient)
+    gradient = sub.grad(u) if gradient is None else gradient
+    end_gradient = sub.grad(point)
+    return Estimate(sub, u, point, step, step * difference - (gradient - end_gradient), gradient, end_gradient)
 
 
 class Judgement(enum.Enum):
@@ -200,16 +226,13 @@ def judge(sub: SubProblem, found: Estimate, rule: Tolerance) -> Judged:
     """
     bound = rule.bound(sub.visits, sub.previous_move)
     own_move = bound is None or bound <= found.floor
-    tolerance = rule.own_move_factor * found.move if own_move or bound is None else bound
-    if not found.is_finite:
+    tolerance = rule.own_move_factor * found.move if bound is None or own_move else bound
+    if not found.error_norm <= max(tolerance, found.floor) or not found.is_finite:
         return Judged(Judgement.GO_ON, tolerance)
-    by_floor = found.error_norm > tolerance and found.error_norm <= found.floor
-    if found.error_norm > tolerance and not by_floor:
-        return Judged(Judgement.GO_ON, tolerance)
-    change, slack = rise(sub, found)
-    allowed = 0.0 if own_move else found.error_along_move(sub)
+    change, slack = found.rise
+    allowed = 0.0 if own_move else found.error_along_move
     if change > allowed + slack:
         return Judged(Judgement.NO_DESCENT, tolerance)
-    if by_floor:
-        return Judged(Judgement.ACCEPT_BY_FLOOR, max(tolerance, found.floor))
+    if found.error_norm > tolerance:
+        return Judged(Judgement.ACCEPT_BY_FLOOR, found.floor)
     return Judged(Judgement.ACCEPT_BY_OWN_MOVE if own_move else Judgement.ACCEPT, tolerance)

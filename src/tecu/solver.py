@@ -176,7 +176,10 @@ class Solver:
                     raise TypeError(no_closed_form(sub))
         value = self.problem.value(z)
         checks = check_gradients(self.problem, z, self.seed, "the gradient test at the start")
-        standing = {block: Standing(float(term.value(z[block]))) for block, term in self.problem.terms.items()}
+        standing = {
+            block: Standing(float(term.value(z[block])), arrays.norm(z[block]))
+            for block, term in self.problem.terms.items()
+        }
         return State(
             t=0, z=z, before={}, memory={block: {} for block in z}, standing=standing, value=value,
             start_value=value, visits=VisitLog([], 0), seconds=0.0, best_value=value, best=z,
@@ -243,7 +246,8 @@ class Solver:
             if pending is not None:
                 log_.append(replace(pending, value=value))
             visit = self._record(sub, step, index, t, h)
-            if not (math.isfinite(visit.move) and math.isfinite(value) and arrays.all_finite(step.u)):
+            size = arrays.norm(step.u)
+            if not (math.isfinite(visit.move) and math.isfinite(value) and math.isfinite(size)):
                 del log_[len(state.visits) :]
                 raise _Diverged(state, block)
             if audit_due(self.seed, index):
@@ -252,7 +256,7 @@ class Solver:
             last[block] = Last(index, step, dict(z))
             before[block], z[block] = z[block], step.u
             term = float(self.problem.terms[block].value(step.u)) if math.isnan(step.term) else step.term
-            standing[block] = Standing(term, visit.move, standing[block].visits + 1, step.weight)
+            standing[block] = Standing(term, size, visit.move, standing[block].visits + 1, step.weight)
             memory[block] = sub.memory
             now = time.perf_counter()
             pending = replace(visit, seconds=now - entered, clock=state.seconds + now - began)
@@ -281,7 +285,7 @@ class Solver:
         return SubProblem(
             block, self.problem.terms[block], self.problem.restrict(block, z), z[block], 0.0, memory, dict(z),
             visits=standing.visits, previous_move=standing.move, before=before, lyapunov_weight=standing.weight,
-            previous_term=standing.term, seed=(self.seed, 2, index),
+            previous_term=standing.term, previous_size=standing.size, seed=(self.seed, 2, index),
         )  # fmt: skip
 
     def _record(self, sub: SubProblem, step: Step, index: int, sweep: int, h: float) -> Visit:
@@ -290,9 +294,9 @@ class Solver:
         magnitude = 8 * arrays.unit_roundoff(sub.previous) * abs(sub.term_at_previous())
         return Visit(
             index=index, sweep=sweep, block=sub.block, kind=kind, outcome=step.outcome,
-            move=arrays.distance(step.u, sub.previous),
+            move=arrays.distance(step.u, sub.previous) if math.isnan(step.move) else step.move,
             previous_move=math.nan if sub.previous_move is None else sub.previous_move,
-            norm=arrays.norm(sub.previous), value=math.nan,
+            norm=sub.size_of_previous(), value=math.nan,
             error=step.error, tolerance=step.tolerance, inner=step.inner, tau=step.tau, lipschitz=step.lipschitz,
             descent=step.descent, weight=step.weight, reserve=step.reserve, reserve_before=step.reserve_before,
             slack=2 * sub.value_slack(h) + magnitude, fault=step.fault,

@@ -137,6 +137,7 @@ class Standing:
     """What the next visit to a block needs to know of the ones before."""
 
     term: float  # the term's value now
+    size: float  # ||z_b|| now
     move: float | None = None  # at its latest visit; None before the first
     visits: int = 0
     weight: float = 0.0  # of that move in the Lyapunov function

@@ -49,6 +49,7 @@ class SubProblem:
     before: Array | None = None  # its value before that visit
     lyapunov_weight: float = 0.0  # the weight of that move in the Lyapunov function
     previous_term: float = math.nan  # term(previous), where it is already known
+    previous_size: float = math.nan  # ||previous||, likewise
     seed: tuple[int, ...] = (0,)
     counters: Counters = field(default_factory=Counters)
     _cache: dict[str, Any] = field(default_factory=dict, repr=False)  # shared by copies with another eta
@@ -146,7 +147,7 @@ class SubProblem:
             return None
         self.counters.hessians += 1
         product = self.smooth.hessian(v)
-        return product + self.eta * v if self.eta else product
+        return arrays.plus_scaled(product, self.eta, v) if self.eta else product
 
     @property
     def is_quadratic(self) -> bool:
@@ -183,11 +184,24 @@ class SubProblem:
                 return backtrack(self, u, gradient)[:2]
             # Where H does not depend on the block (L = 0) any step will do.
             tau = constant if constant > 0.0 else 1.0
-        return self.prox(u - gradient / tau, 1.0 / tau), tau
+        return self.prox(arrays.gradient_step(u, gradient, tau), 1.0 / tau), tau
 
-    def rounding(self, u: Array, gradient_norm: float, tau: float) -> float:
-        """``8 r (tau ||u|| + ||grad phi||)``, ``r`` the unit round-off: what is smaller in an error means nothing."""
-        return 8.0 * arrays.unit_roundoff(u) * (tau * arrays.norm(u) + gradient_norm)
+    def rounding(self, tau: float) -> float:
+        """``8 r (tau ||previous|| + ||grad phi(previous)||)``, ``r`` the unit round-off: less means nothing."""
+        if "sizes" not in self._cache:
+            start = self._cache.get("start")
+            slope = 0.0 if start is None else arrays.norm(start[1])
+            self._cache["sizes"] = self.size_of_previous(), slope
+        size, slope = self._cache["sizes"]
+        return 8.0 * arrays.unit_roundoff(self.previous) * (tau * size + slope)
+
+    def size_of_previous(self) -> float:
+        """``||previous||``."""
+        if not math.isnan(self.previous_size):
+            return self.previous_size
+        if "size" not in self._cache:
+            self._cache["size"] = arrays.norm(self.previous)
+        return float(self._cache["size"])
 
     def value_slack(self, *values: float) -> float:
         """How far values of ``H`` that should be equal may differ: ``8 sqrt(terms summed)`` units in the last place."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import count
 
+from tecu import arrays
 from tecu.arrays import Array
 from tecu.inexact import Candidate
 from tecu.subproblem import SubProblem
@@ -29,7 +30,8 @@ def claimed_step(
         product = gradient - end
     else:
         end = sub.grad(point) if refresh else gradient - product
-    return Candidate(u, gradient, point, tau * difference - product, tau), end
+    error, size = arrays.scaled_minus(difference, tau, product)
+    return Candidate(u, gradient, point, error, tau, error_norm=size), end
 
 
 class ProxGradient:

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from tecu.arrays import Array, copy, count_nonzero, inner, namespace, norm
+from tecu.arrays import Array, abs_sum, copy, count_nonzero, inner, namespace, norm
 from tecu.terms.base import (
     Addable,
     Entrywise,
@@ -165,7 +165,7 @@ class L1(Addable):
 
     def value(self, x: Array) -> float:
         """``weight * sum |x|``."""
-        return self.weight * float(np.sum(np.abs(stored(x)), dtype=np.float64))
+        return self.weight * abs_sum(stored(x))
 
     def prox(self, x: Array, step: float) -> Array:
         """``sign(x) max(|x| - weight step, 0)``."""

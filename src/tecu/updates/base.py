@@ -34,6 +34,7 @@ class Step:
     inner: int = 0
     lipschitz: float = float("nan")
     term: float = float("nan")  # term(u), where known
+    move: float = float("nan")  # ||u - previous||, where known
     fault: str | None = None
     claim: Claim | None = None  # what the strategy said, kept for the audit
 

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from tecu import arrays
 from tecu.arrays import Array
 from tecu.audit import audit_claim, claim_of, prox_fault
-from tecu.inexact import Candidate, Estimate, Judgement, estimate, judge, rise
+from tecu.inexact import Candidate, Estimate, Judgement, estimate, judge
 from tecu.problem import SubProblem
 from tecu.state import Outcome
 from tecu.strategies.compose import as_strategy
@@ -126,13 +126,13 @@ class Embed:
         inner, last = 0, None
         for candidate in self._proposals(sub):
             inner += 1
-            if _is_sane(candidate.u, sub):
+            if candidate.prox_point is not None or _is_sane(candidate.u, sub):
                 found = estimate(sub, candidate, self.tau)
                 verdict = judge(sub, found, rule)
                 if verdict.accepted:
                     step = self._step(sub, rule, found, OUTCOMES[verdict.judgement], verdict.tolerance, inner)
-                    return replace(step, fault=prox_fault(sub, found), claim=claim_of(sub, found))
-                last = found if found.is_finite else last
+                    return replace(step, fault=prox_fault(sub, found), claim=claim_of(found))
+                last = found if math.isfinite(found.error_norm) else last
             if inner >= self.max_inner:
                 break
         return self._at_cap(sub, rule, last, inner)
@@ -179,8 +179,8 @@ class Embed:
             found.point, outcome, sub.eta, center=found.source, source=found.source, tau=found.tau,
             descent=rule.descent(sub.eta), weight=rule.weight(sub.eta),
             reserve=rule.reserve(sub.visits, sub.eta), reserve_before=rule.reserve(sub.visits - 1, sub.eta),
-            error=found.error_norm, tolerance=math.nan if own_move else tolerance, inner=inner, term=found.term,
-            lipschitz=found.tau - sub.eta,
+            error=found.error_norm, tolerance=math.nan if own_move else tolerance, inner=inner,
+            term=found.term, move=found.move, lipschitz=found.tau - sub.eta,
         )  # fmt: skip
 
     # -- after the inner cap ------------------------------------------------------------------------------------
@@ -189,7 +189,7 @@ class Embed:
         bound = rule.bound(sub.visits, sub.previous_move)
         tolerance = math.nan if bound is None else bound
         if last is not None and self.at_cap != "fallback":
-            change, slack = rise(sub, last)
+            change, slack = last.rise
             covered = last.error_norm <= 2 * last.tau * last.move
             if change <= slack and last.move > 0 and (covered or self.at_cap == "keep_if_descends"):
                 if self.at_cap == "keep_if_covered":
@@ -209,7 +209,7 @@ class Embed:
             point, tau = sub.prox_gradient_step(sub.previous, gradient, tau)
             found = estimate(sub, Candidate(sub.previous, gradient, point, tau=tau))
             if found.is_finite:
-                change, slack = rise(sub, found)
+                change, slack = found.rise
                 if change <= slack:
                     step = self._step(sub, rule, found, Outcome.FELL_BACK, math.nan, inner)
                     return replace(step, fault=prox_fault(sub, found))
@@ -257,8 +257,8 @@ def _checked(u: Array, sub: SubProblem) -> Array:
 
 def _is_sane(u: Array, sub: SubProblem) -> bool:
     size = arrays.norm(u)
-    if size <= LARGEST_GROWTH * (1.0 + arrays.norm(sub.previous)):
+    if size <= LARGEST_GROWTH * (1.0 + sub.size_of_previous()):
         return True
     # The block may just have another scale than 1: compare with where a gradient step would go.
     reach = arrays.norm(sub.prox_gradient_step(sub.previous)[0])
-    return math.isfinite(size) and size <= LARGEST_GROWTH * (reach + arrays.norm(sub.previous))
+    return math.isfinite(size) and size <= LARGEST_GROWTH * (reach + sub.size_of_previous())

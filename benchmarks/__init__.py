@@ -1,0 +1,1 @@
+"""Benchmarks: ratios of CPU times measured in one process, interleaved, the best of several."""
