@@ -31,7 +31,7 @@ bench: $(READY)  ## print the figures that README and docs state
 	$(BIN)/python -m benchmarks
 
 docs: $(READY)   ## build the documentation, warnings are errors
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt '.[docs]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[docs]'
 	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html
 
 format: $(READY) ## format the code

@@ -74,7 +74,7 @@ def test_commands_run(page, folder, capsys):
         elif command[:2] == ["python", "-m"]:
             assert (ROOT / command[2].replace(".", "/")).with_suffix(".py").exists() or command[2] == "pytest", command
         elif command[0] == "python":
-            assert (ROOT / command[1]).is_file(), command
+            assert (ROOT / command[1]).is_file(), command  # tests of their own run the examples
         else:
             pytest.fail(f"{name(page)}: no test knows the command {shlex.join(command)}")
 
