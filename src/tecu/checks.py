@@ -25,6 +25,19 @@ def audit_due(seed: int, index: int) -> bool:
     return int(np.random.default_rng((seed, 3, group)).integers(AUDIT_EVERY)) == place
 
 
+def refuse_bad_gradients(problem: Problem, z: Mapping[str, Array]) -> None:
+    """Raise a sentence if a gradient at the start has the wrong shape or is not finite."""
+    for block, x in z.items():
+        gradient = problem.coupling.grad(block, z)
+        if tuple(gradient.shape) != tuple(x.shape):
+            raise ValueError(
+                f"block {block!r}: the coupling's gradient has shape {tuple(gradient.shape)}, "
+                f"but the block has shape {tuple(x.shape)}"
+            )
+        if not arrays.all_finite(gradient):
+            raise ValueError(f"block {block!r}: the coupling's gradient at start has NaN or Inf")
+
+
 def check_gradients(problem: Problem, z: Mapping[str, Array], seed: int, name: str) -> list[Check]:
     """One directional difference a block: ``(H(z + s v) - H(z - s v)) / 2s`` against ``<grad_b H, v>``.
 
@@ -39,13 +52,8 @@ def check_gradients(problem: Problem, z: Mapping[str, Array], seed: int, name: s
 def _check_gradient(problem: Problem, z: dict[str, Array], block: str, rng: np.random.Generator, name: str) -> Check:
     x = z[block]
     gradient = problem.coupling.grad(block, z)
-    if tuple(gradient.shape) != tuple(x.shape):
-        raise ValueError(
-            f"block {block!r}: the coupling's gradient has shape {tuple(gradient.shape)}, "
-            f"but the block has shape {tuple(x.shape)}"
-        )
     if not arrays.all_finite(gradient):
-        raise ValueError(f"block {block!r}: the coupling's gradient has NaN or Inf")
+        return Check(name, block, False, "the gradient has NaN or Inf")
     direction = _direction(x, gradient, rng)
     r = arrays.unit_roundoff(x)
     size = arrays.norm(direction)
