@@ -210,3 +210,10 @@ class TestJIEP:
         found, r = jiep.bright_channel(plane), jiep.RADIUS
         for i, j in np.ndindex(plane.shape):
             assert found[i, j] == plane[max(0, i - r) : i + r + 1, max(0, j - r) : j + r + 1].max()
+
+
+@pytest.mark.parametrize("method", [srie, wvm, jiep, lime], ids=lambda m: m.__name__.rpartition(".")[2])
+def test_a_large_photo_is_solved_on_a_coarser_grid_with_much_the_same_result(method, monkeypatch):
+    whole = method.enhance(dark())
+    monkeypatch.setattr("tecu.lowlight.classical.retinex.MOST_PIXELS", dark()[..., 0].size // 4)
+    assert np.abs(method.enhance(dark()) - whole).mean() < 0.15 * whole.mean()

@@ -20,7 +20,7 @@ import tecu
 from tecu import terms
 from tecu.lowlight.classical.layers import Layers, Prior
 from tecu.lowlight.classical.pictures import Picture, brightest, checked, finished
-from tecu.lowlight.classical.retinex import DARK, embedded, relit, run
+from tecu.lowlight.classical.retinex import DARK, embedded, light_of, relit, run
 
 ALPHA, BETA, LAMBDA = 1e-3, 1e-4, 0.25  # the paper's
 RADIUS = 3  # of the windows
@@ -37,7 +37,8 @@ def enhance(image: Any) -> Picture:
     """
     picture = checked(image, "jiep")
     value = brightest(picture)
-    return finished(relit(picture, value, decompose(value).z["I"]), image)
+    light = light_of(value, lambda plane: decompose(plane).z["I"])
+    return finished(relit(picture, value, light), image)
 
 
 def bright_channel(value: Picture) -> Picture:

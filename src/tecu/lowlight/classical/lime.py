@@ -18,7 +18,7 @@ from tecu import terms
 from tecu.lowlight.classical.layers import Layers, Prior
 from tecu.lowlight.classical.pictures import Picture, brightest, checked, finished, with_gain
 from tecu.lowlight.classical.projected_cg import ProjectedCG
-from tecu.lowlight.classical.retinex import run
+from tecu.lowlight.classical.retinex import light_of, run
 
 ALPHA, GAMMA, SIGMA, WINDOW = 0.15, 0.8, 2.0, 2  # the paper's; a window of 5 x 5
 EPS = 1e-3
@@ -35,7 +35,8 @@ def enhance(image: Any, *, alpha: float = ALPHA, gamma: float = GAMMA) -> Pictur
     True
     """
     picture = checked(image, "lime")
-    light = np.clip(decompose(brightest(picture), alpha=alpha).z["I"], SMALLEST_GAIN_LIGHT, 1.0)
+    light = light_of(brightest(picture), lambda value: decompose(value, alpha).z["I"])
+    light = np.clip(light, SMALLEST_GAIN_LIGHT, 1.0)
     return finished(with_gain(picture, light ** np.float32(-gamma)), image)
 
 

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
 import tecu
 from tecu import stop
-from tecu.lowlight.classical.pictures import Picture, with_gain
+from tecu.lowlight.classical.pictures import Picture, enlarged, shrunk, with_gain
 from tecu.lowlight.classical.projected_cg import ProjectedCG
 
 EXPONENT = 1.0 / 2.2  # the light is brightened by this power, in all three papers
 DARK = 1.0 / 255.0  # an 8-bit step; darker light is not told apart from it
+MOST_PIXELS = 2_000_000  # of the grid on which a light is solved for; time and memory of a large photo stay bounded
 
 
 def embedded(eta: float, *, multigrid: bool = True, steps: int = 4) -> tecu.Embed:
@@ -37,6 +38,12 @@ def run(
         # In a picture without any contrast all layers are where they belong from the start.
         warnings.filterwarnings("ignore", message="block .* never moved", category=RuntimeWarning)
         return solver.run(problem.project(start), stop=stop.MaxIter(sweeps))
+
+
+def light_of(value: Picture, find: Callable[[Picture], Picture]) -> Picture:
+    """``find(value)``; for a photo of more than two megapixels on a coarser grid, linear between its cells."""
+    shape = (value.shape[0], value.shape[1])
+    return enlarged(find(shrunk(value, MOST_PIXELS)), shape)
 
 
 def relit(picture: Picture, value: Picture, light: Picture, exponent: float = EXPONENT) -> Picture:

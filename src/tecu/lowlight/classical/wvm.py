@@ -20,7 +20,7 @@ import tecu
 from tecu import terms
 from tecu.lowlight.classical.layers import Layers, Prior
 from tecu.lowlight.classical.pictures import Picture, brightest, checked, finished
-from tecu.lowlight.classical.retinex import DARK, embedded, relit, run
+from tecu.lowlight.classical.retinex import DARK, embedded, light_of, relit, run
 
 C1, C2 = 0.01, 0.1  # the paper's
 WHITE = 255.0
@@ -37,7 +37,7 @@ def enhance(image: Any) -> Picture:
     """
     picture = checked(image, "wvm")
     value = brightest(picture)
-    light = np.exp(decompose(value).z["I"]) / np.float32(WHITE)
+    light = light_of(value, lambda plane: np.exp(decompose(plane).z["I"]) / np.float32(WHITE))
     return finished(relit(picture, value, light), image)
 
 
