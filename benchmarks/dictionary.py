@@ -82,7 +82,8 @@ def against_palm(seeds):
         print(
             f"seed {seed}: palm {plain_seconds / palm_seconds:.1f} times faster than plain (goal 12); "
             f"auto reaches PALM-40's objective {palm_seconds / reached:.1f} times faster than palm (goal 8), "
-            f"{plain_seconds / reached:.0f} than plain (goal 70); final objective {auto.objective_ / palm.objective_:.3f} of PALM-40's (goal 0.20) in "
+            f"{plain_seconds / reached:.0f} than plain (goal 70); final objective "
+            f"{auto.objective_ / palm.objective_:.3f} of PALM-40's (goal 0.20) in "
             f"{seconds / palm_seconds:.2f} of its time (goal 1.5)"
         )
 

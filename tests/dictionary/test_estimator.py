@@ -148,6 +148,17 @@ def test_save_and_load(planted, tmp_path):
         L0DictionaryLearning.load(tmp_path / "junk.npz")
 
 
+@pytest.mark.parametrize("solver", ["auto", "palm"])
+def test_a_given_dictionary_is_where_it_starts(planted, solver):
+    X, components, _ = planted
+    model = L0DictionaryLearning(24, penalty=0.01, solver=solver, init=2 * components, max_iter=3, random_state=0).fit(
+        X
+    )
+    cosines = np.sum(model.components_ * components, axis=1)
+    assert np.median(cosines) > 0.99
+    assert model.n_replaced_ == 0
+
+
 def test_callback_sees_every_sweep_and_may_stop(planted):
     seen = []
 

@@ -51,7 +51,7 @@ class PolishedCodes:
             yield codes
         else:
             square = sum(part.gradient_square for part in parts)
-            numbers = Numbers(0.0, float(np.sqrt(square)), 0.0, sum(part.change for part in parts))
+            numbers = Numbers(0.0, 0.0, sum(part.change for part in parts))
             yield Candidate(codes, prox_point=codes, tau=tau, numbers=numbers)
         while True:
             codes, _ = sub.prox_gradient_step(codes)
@@ -179,5 +179,5 @@ class ColumnSweeps:
         error = tau * back - curved
         at_point = gradient - curved
         change += 0.5 * inner(back, curved) - inner(back, gradient)  # from u on to u~
-        numbers = Numbers(norm(error), norm(at_point), inner(error, point - previous), change)
+        numbers = Numbers(norm(error), inner(error, point - previous), change)
         return Candidate(atoms.copy().T, prox_point=point.T, tau=tau, numbers=numbers)

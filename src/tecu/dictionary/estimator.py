@@ -161,7 +161,7 @@ class L0DictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
             log.info("resuming from %s at iteration %d", path, start.t)
         else:
             D, self.n_replaced_ = start_dictionary(checked, rows, random), 0
-            if checked.init == "greedy":
+            if checked.is_greedy:
                 D, self.n_replaced_ = loose_start(rows, D, checked.coder, random, ball=checked.ball, team=team)
             start = planned.start(D)
         return planned.solver.run(start, planned.rule, callbacks, progress=bool(self.verbose))

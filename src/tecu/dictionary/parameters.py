@@ -30,6 +30,11 @@ class Checked:
     init: Any
     threads: int
 
+    @property
+    def is_greedy(self) -> bool:
+        """Whether loose passes lead to the start."""
+        return isinstance(self.init, str) and self.init == "greedy"
+
 
 def checked_parameters(model: Any, rows: Rows, penalty: float | None = None) -> Checked:
     """Check a model's parameters against its data; a fitted model gives the ``penalty`` it was fitted with."""

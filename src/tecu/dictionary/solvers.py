@@ -26,7 +26,7 @@ from tecu.updates.base import Step
 
 NAMES = ("auto", "tecu", "tecu-pith", "palm", "ipalm", "bcu", "inv")
 
-BATCH = 1.1
+BATCH = 1.0
 """Samples in a block of codes, as a multiple of the number of atoms: its Gram product then costs as much as ``G``."""
 
 SMALLEST_BATCH = 1000
