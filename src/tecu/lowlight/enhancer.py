@@ -23,6 +23,7 @@ from tecu.lowlight.render import render
 Pixels = np.ndarray[Any, Any]
 
 STRONGEST = 2.0
+ROUNDING = 0.35  # levels: what rounding alone does, a little more than 1 / sqrt(12)
 
 
 @dataclass(frozen=True)
@@ -141,6 +142,8 @@ class Enhancer:
         chosen = chosen.with_strength(self.strength)
         lifted = amplification(brightest, light, chosen)
         noise = noise_level(pixels, whitepoint(pixels.dtype)) if self.denoise else 0.0
+        if self.denoise and pixels.dtype.kind == "u":
+            noise = max(noise, ROUNDING / whitepoint(pixels.dtype))
         return Exposure(slope, offset, chosen, lifted, noise)
 
     def _decompose(self, small: Pixels) -> tuple[Decomposition, Proposal | None]:

@@ -13,6 +13,8 @@ from tecu.lowlight.tone import Tone
 
 Pixels = np.ndarray[Any, Any]
 
+NEARLY_BLACK = 8.0 / 255.0
+
 
 @dataclass(frozen=True)
 class Exposure:
@@ -50,6 +52,15 @@ class Exposure:
         """Noise in the result, and how much of it to smooth away: maps on the grid."""
         noise = (self.noise * self.amplification).astype(np.float32)
         return noise, smoothing_share(noise, self.amplification).astype(np.float32)
+
+
+def greyness(brightest: Pixels, exponent: float) -> Pixels:
+    """How much of its colour a pixel loses because it was nearly black: ``(1 - V / .03)^2`` under a strong gain.
+
+    Cameras clip near black, and not all channels alike: a gain of 20 would turn that into a colour cast.
+    """
+    share = np.clip(1.0 - brightest / NEARLY_BLACK, 0.0, 1.0)
+    return np.asarray(share * share * min(exponent / 0.5, 1.0))
 
 
 def illumination_at(brightest: Pixels, slope: Pixels, offset: Pixels) -> Pixels:

@@ -12,7 +12,7 @@ import numpy as np
 from numba import njit, uint32, uint64
 
 from tecu.lowlight.denoise import MARGIN
-from tecu.lowlight.exposure import Exposure
+from tecu.lowlight.exposure import NEARLY_BLACK, Exposure, greyness
 from tecu.lowlight.grid import positions, whitepoint
 from tecu.lowlight.kernels_denoise import smoothed_strip, work_space
 from tecu.lowlight.model import DARKEST, HEADROOM
@@ -35,7 +35,8 @@ def render(pixels: Pixels, exposure: Exposure, smoothing: tuple[Pixels, Pixels] 
     rows, columns = positions(height, exposure.slope.shape[0]), positions(width, exposure.slope.shape[1])
     size, fixed = SIZE[pixels.dtype]
     gain = gains(exposure.tone.exponent, size * 2**fixed / whitepoint(pixels.dtype))
-    scene = (exposure.slope, exposure.offset, *rows, *columns, gain, table_of(exposure, pixels.dtype))
+    table, grey = table_of(exposure, pixels.dtype), grey_levels(exposure, pixels.dtype)
+    scene = (exposure.slope, exposure.offset, *rows, *columns, gain, table, grey)
     scale, bits = np.float32(1.0 / whitepoint(pixels.dtype)), np.uint32(fixed)
     if smoothing is None:
         _fill_rows(flat, out.reshape(height, -1), 0, height, 0, *scene, scale, bits)
@@ -66,6 +67,13 @@ def gains(exponent: float, unit: float) -> Pixels:
     light = bits.view(np.float32).astype(np.float64)
     light[-1] = 1.0
     return np.asarray(np.floor(unit * light**-exponent), dtype=np.uint32)
+
+
+def grey_levels(exposure: Exposure, dtype: Any) -> Pixels:
+    """For each nearly black value, 256 times the share of grey."""
+    white = whitepoint(dtype)
+    levels = np.arange(int(NEARLY_BLACK * white) + 1) / white
+    return np.asarray(np.rint(256 * greyness(levels, exposure.tone.exponent)), dtype=np.uint64)
 
 
 def table_of(exposure: Exposure, dtype: Any) -> Pixels:
@@ -148,10 +156,17 @@ def _grey_light(row, scale, a0, a1, b0, b1, part, light):  # type: ignore[no-unt
 
 
 @njit(cache=True, nogil=True)
-def _rgb_tone(row, out, bits, gain, table, fixed):  # type: ignore[no-untyped-def]  # pragma: no cover
+def _rgb_tone(row, out, bits, gain, table, grey, fixed):  # type: ignore[no-untyped-def]  # pragma: no cover
     """``curve(O / I^s)`` along a row; the product is at most 1, because ``I >= V / .97`` and ``s <= 1``."""
     for x in range(bits.size):
         g = gain[uint64(uint32(bits[x] - _LOWEST) >> uint32(_SHIFT))]
+        v = max(row[3 * x], max(row[3 * x + 1], row[3 * x + 2]))
+        if v < grey.size:
+            k = grey[v]
+            for c in range(3):
+                mixed = uint64(row[3 * x + c]) * (uint64(256) - k) + uint64(v) * k
+                out[3 * x + c] = table[uint64(mixed * uint64(g)) >> (uint64(fixed) + uint64(8))]
+            continue
         out[3 * x] = table[uint64(uint32(uint32(row[3 * x]) * g) >> fixed)]
         out[3 * x + 1] = table[uint64(uint32(uint32(row[3 * x + 1]) * g) >> fixed)]
         out[3 * x + 2] = table[uint64(uint32(uint32(row[3 * x + 2]) * g) >> fixed)]
@@ -166,7 +181,7 @@ def _grey_tone(row, out, bits, gain, table, fixed):  # type: ignore[no-untyped-d
 
 @njit(cache=True, nogil=True)
 def _fill_rows(  # type: ignore[no-untyped-def]
-    flat, out, first, last, base, slope, offset, top, down, left, across, gain, table, scale, fixed
+    flat, out, first, last, base, slope, offset, top, down, left, across, gain, table, grey, scale, fixed
 ):  # pragma: no cover
     """Rows ``first`` to ``last`` of the result, written to ``out`` from row ``first - base`` on."""
     width = left.size
@@ -186,7 +201,7 @@ def _fill_rows(  # type: ignore[no-untyped-def]
             known = upper
         if rgb:
             _rgb_light(flat[y], scale, lines[0], lines[1], lines[2], lines[3], down[y], light)
-            _rgb_tone(flat[y], out[y - base], bits, gain, table, fixed)
+            _rgb_tone(flat[y], out[y - base], bits, gain, table, grey, fixed)
         else:
             _grey_light(flat[y], scale, lines[0], lines[1], lines[2], lines[3], down[y], light)
             _grey_tone(flat[y], out[y - base], bits, gain, table, fixed)
