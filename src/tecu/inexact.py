@@ -33,7 +33,6 @@ class Numbers:
     """All that the tests compare, for a strategy that knows it without forming the arrays."""
 
     error_norm: float  # ||e||
-    gradient_norm: float  # ||grad phi(u~)||
     error_along_move: float  # <e, u~ - previous>
     change: float  # F(u~) - F(previous)
 

@@ -50,7 +50,6 @@ class PolishedCodes:
         if any(part.unsettled for part in parts):
             yield codes
         else:
-            square = sum(part.gradient_square for part in parts)
             numbers = Numbers(0.0, 0.0, sum(part.change for part in parts))
             yield Candidate(codes, prox_point=codes, tau=tau, numbers=numbers)
         while True:
@@ -177,7 +176,6 @@ class ColumnSweeps:
         back = atoms - point
         curved = product(A, back) + eta * back  # the second derivative of phi applied to u - u~
         error = tau * back - curved
-        at_point = gradient - curved
         change += 0.5 * inner(back, curved) - inner(back, gradient)  # from u on to u~
         numbers = Numbers(norm(error), inner(error, point - previous), change)
         return Candidate(atoms.copy().T, prox_point=point.T, tau=tau, numbers=numbers)

@@ -13,7 +13,7 @@ import numpy as np
 
 from tecu import arrays
 from tecu.arrays import Array
-from tecu.audit import Claim, audit_claim
+from tecu.audit import audit_claim, claim_of
 from tecu.inexact import Candidate, Estimate, estimate
 from tecu.protocols import Memory, Restricted
 from tecu.state import Outcome
@@ -184,7 +184,8 @@ def _check_claims(sub: SubProblem, candidate: Candidate, number: int) -> None:
         compare("error", candidate.error, truth.error)
     if candidate.numbers is not None:
         assert candidate.tau is not None, f"{name} claims numbers without a prox_point and its tau"
-        fault = audit_claim(sub, Claim(candidate.u, candidate.tau, **vars(candidate.numbers)), candidate.prox_point)
+        claim = claim_of(estimate(sub, candidate))
+        fault = audit_claim(sub, claim, candidate.prox_point)
         assert fault is None, f"{name}: {fault}"
 
 
