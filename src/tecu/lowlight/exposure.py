@@ -54,13 +54,14 @@ class Exposure:
         return noise, smoothing_share(noise, self.amplification).astype(np.float32)
 
 
-def greyness(brightest: Pixels, exponent: float) -> Pixels:
-    """How much of its colour a pixel loses because it was nearly black: ``(1 - V / .03)^2`` under a strong gain.
+def near_black(brightest: Pixels, exponent: float) -> tuple[Pixels, Pixels]:
+    """``(grey, dim)``: the colour a nearly black pixel loses, and the part of its value it keeps, under a strong gain.
 
-    Cameras clip near black, and not all channels alike: a gain of 20 would turn that into a colour cast.
+    With ``t = clip(1 - V / .03, 0, 1)`` they are ``t^2`` and ``1 - .9 t^3``. Cameras clip near black, and not all
+    channels alike: a gain of 20 would turn that into a colour cast, and the steps between 0, 1 and 2 into speckles.
     """
-    share = np.clip(1.0 - brightest / NEARLY_BLACK, 0.0, 1.0)
-    return np.asarray(share * share * min(exponent / 0.5, 1.0))
+    t, strength = np.clip(1.0 - brightest / NEARLY_BLACK, 0.0, 1.0), min(exponent / 0.5, 1.0)
+    return np.asarray(strength * t * t), np.asarray(1.0 - 0.9 * strength * t * t * t)
 
 
 def illumination_at(brightest: Pixels, slope: Pixels, offset: Pixels) -> Pixels:

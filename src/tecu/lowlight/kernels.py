@@ -12,7 +12,7 @@ import numpy as np
 from numba import njit, uint32, uint64
 
 from tecu.lowlight.denoise import MARGIN
-from tecu.lowlight.exposure import NEARLY_BLACK, Exposure, greyness
+from tecu.lowlight.exposure import NEARLY_BLACK, Exposure, near_black
 from tecu.lowlight.grid import positions, whitepoint
 from tecu.lowlight.kernels_denoise import smoothed_strip, work_space
 from tecu.lowlight.model import DARKEST, HEADROOM
@@ -35,8 +35,8 @@ def render(pixels: Pixels, exposure: Exposure, smoothing: tuple[Pixels, Pixels] 
     rows, columns = positions(height, exposure.slope.shape[0]), positions(width, exposure.slope.shape[1])
     size, fixed = SIZE[pixels.dtype]
     gain = gains(exposure.tone.exponent, size * 2**fixed / whitepoint(pixels.dtype))
-    table, grey = table_of(exposure, pixels.dtype), grey_levels(exposure, pixels.dtype)
-    scene = (exposure.slope, exposure.offset, *rows, *columns, gain, table, grey)
+    table, black = table_of(exposure, pixels.dtype), black_levels(exposure, pixels.dtype)
+    scene = (exposure.slope, exposure.offset, *rows, *columns, gain, table, black)
     scale, bits = np.float32(1.0 / whitepoint(pixels.dtype)), np.uint32(fixed)
     if smoothing is None:
         _fill_rows(flat, out.reshape(height, -1), 0, height, 0, *scene, scale, bits)
@@ -69,11 +69,11 @@ def gains(exponent: float, unit: float) -> Pixels:
     return np.asarray(np.floor(unit * light**-exponent), dtype=np.uint32)
 
 
-def grey_levels(exposure: Exposure, dtype: Any) -> Pixels:
-    """For each nearly black value, 256 times the share of grey."""
+def black_levels(exposure: Exposure, dtype: Any) -> Pixels:
+    """For each nearly black value V, 256 times its own share and 256 times the share of V in a channel's result."""
     white = whitepoint(dtype)
-    levels = np.arange(int(NEARLY_BLACK * white) + 1) / white
-    return np.asarray(np.rint(256 * greyness(levels, exposure.tone.exponent)), dtype=np.uint64)
+    grey, dim = near_black(np.arange(int(NEARLY_BLACK * white) + 1) / white, exposure.tone.exponent)
+    return np.asarray(np.rint([256 * dim * (1.0 - grey), 256 * dim * grey]), dtype=np.uint64)
 
 
 def table_of(exposure: Exposure, dtype: Any) -> Pixels:
@@ -156,15 +156,14 @@ def _grey_light(row, scale, a0, a1, b0, b1, part, light):  # type: ignore[no-unt
 
 
 @njit(cache=True, nogil=True)
-def _rgb_tone(row, out, bits, gain, table, grey, fixed):  # type: ignore[no-untyped-def]  # pragma: no cover
+def _rgb_tone(row, out, bits, gain, table, black, fixed):  # type: ignore[no-untyped-def]  # pragma: no cover
     """``curve(O / I^s)`` along a row; the product is at most 1, because ``I >= V / .97`` and ``s <= 1``."""
     for x in range(bits.size):
         g = gain[uint64(uint32(bits[x] - _LOWEST) >> uint32(_SHIFT))]
         v = max(row[3 * x], max(row[3 * x + 1], row[3 * x + 2]))
-        if v < grey.size:
-            k = grey[v]
+        if v < black.shape[1]:
             for c in range(3):
-                mixed = uint64(row[3 * x + c]) * (uint64(256) - k) + uint64(v) * k
+                mixed = uint64(row[3 * x + c]) * black[0, v] + uint64(v) * black[1, v]
                 out[3 * x + c] = table[uint64(mixed * uint64(g)) >> (uint64(fixed) + uint64(8))]
             continue
         out[3 * x] = table[uint64(uint32(uint32(row[3 * x]) * g) >> fixed)]
@@ -173,15 +172,20 @@ def _rgb_tone(row, out, bits, gain, table, grey, fixed):  # type: ignore[no-unty
 
 
 @njit(cache=True, nogil=True)
-def _grey_tone(row, out, bits, gain, table, fixed):  # type: ignore[no-untyped-def]  # pragma: no cover
+def _grey_tone(row, out, bits, gain, table, black, fixed):  # type: ignore[no-untyped-def]  # pragma: no cover
     for x in range(bits.size):
         g = gain[uint64(uint32(bits[x] - _LOWEST) >> uint32(_SHIFT))]
+        v = row[x]
+        if v < black.shape[1]:
+            dimmed = uint64(v) * (black[0, v] + black[1, v])
+            out[x] = table[uint64(dimmed * uint64(g)) >> (uint64(fixed) + uint64(8))]
+            continue
         out[x] = table[uint64(uint32(uint32(row[x]) * g) >> fixed)]
 
 
 @njit(cache=True, nogil=True)
 def _fill_rows(  # type: ignore[no-untyped-def]
-    flat, out, first, last, base, slope, offset, top, down, left, across, gain, table, grey, scale, fixed
+    flat, out, first, last, base, slope, offset, top, down, left, across, gain, table, black, scale, fixed
 ):  # pragma: no cover
     """Rows ``first`` to ``last`` of the result, written to ``out`` from row ``first - base`` on."""
     width = left.size
@@ -201,10 +205,10 @@ def _fill_rows(  # type: ignore[no-untyped-def]
             known = upper
         if rgb:
             _rgb_light(flat[y], scale, lines[0], lines[1], lines[2], lines[3], down[y], light)
-            _rgb_tone(flat[y], out[y - base], bits, gain, table, grey, fixed)
+            _rgb_tone(flat[y], out[y - base], bits, gain, table, black, fixed)
         else:
             _grey_light(flat[y], scale, lines[0], lines[1], lines[2], lines[3], down[y], light)
-            _grey_tone(flat[y], out[y - base], bits, gain, table, fixed)
+            _grey_tone(flat[y], out[y - base], bits, gain, table, black, fixed)
 
 
 @njit(cache=True, nogil=True, fastmath=True)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tecu.lowlight import denoise
-from tecu.lowlight.exposure import Exposure, greyness, illumination_at
+from tecu.lowlight.exposure import Exposure, illumination_at, near_black
 from tecu.lowlight.grid import LARGE, enlarge, whitepoint
 
 Pixels = np.ndarray[Any, Any]
@@ -51,9 +51,9 @@ def _curved(pixels: Pixels, exposure: Exposure, slope: Pixels, offset: Pixels) -
     observed: Pixels = np.asarray(pixels, dtype=kind) * kind(1.0 / whitepoint(pixels.dtype))
     brightest = observed.max(axis=-1)
     light = illumination_at(brightest, slope, offset)
-    grey = greyness(brightest, exposure.tone.exponent).astype(kind)
+    grey, dim = (part.astype(kind)[..., None] for part in near_black(brightest, exposure.tone.exponent))
     if np.any(grey):
-        observed = observed + grey[..., None] * (brightest[..., None] - observed)
+        observed = dim * (observed + grey * (brightest[..., None] - observed))
     raised = np.clip(observed * (light ** kind(-exposure.tone.exponent))[..., None], 0.0, 1.0)
     curve = exposure.tone.curve
     return np.asarray(np.interp(raised, np.linspace(0.0, 1.0, len(curve)), curve), dtype=kind)
