@@ -26,10 +26,10 @@ from tecu.updates.base import Step
 
 NAMES = ("auto", "tecu", "tecu-pith", "palm", "ipalm", "bcu", "inv")
 
-BATCH = 1.0
+BATCH = 0.9
 """Samples in a block of codes, as a multiple of the number of atoms: its Gram product then costs as much as ``G``."""
 
-SMALLEST_BATCH = 1000
+SMALLEST_BATCH = 500
 """Samples; smaller blocks cost more in visits than they bring."""
 
 BATCHES_A_DICTIONARY_VISIT = 2
