@@ -157,7 +157,10 @@ class Estimate:
             start = sub.coupling_at_previous()[1]
             # grad phi(u~) holds eta (u~ - previous): half of it along the move is the proximal term itself
             change = 0.5 * (arrays.inner(start, self.difference) + self.slope)
-            return self.term - start_term + change, slack + self.floor * self.move
+            # On a curved set both points lie only to rounding, which along a slope is worth this much.
+            size = math.sqrt(math.prod(sub.previous.shape)) * max(1.0, sub.size_of_previous())
+            lean = 32 * arrays.unit_roundoff(sub.previous) * size * arrays.norm(start)
+            return self.term - start_term + change, slack + self.floor * self.move + lean
         after, before = sub.coupling_value(self.point), sub.coupling_value_at_previous()
         change = after - before + 0.5 * sub.eta * self.move**2
         return self.term - start_term + change, slack + sub.value_slack(after, before)

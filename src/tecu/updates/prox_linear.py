@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from tecu import arrays
@@ -104,8 +105,11 @@ class ProxLinear:
             gain -= 0.5 * gamma * (arrays.distance(u, center) ** 2 - arrays.distance(sub.previous, center) ** 2)
         if gain >= 0.0:
             return move, None
-        slack = (sub.rounding(gamma) + 8 * arrays.unit_roundoff(u) * arrays.norm(gradient)) * move
-        slack += 8 * arrays.unit_roundoff(u) * max(abs(term), abs(sub.term_at_previous()))
+        r, slope = arrays.unit_roundoff(u), arrays.norm(gradient)
+        # On a curved set, such as a ball, ``previous`` may lean out by rounding and gain what that is worth.
+        lean = 32 * r * math.sqrt(math.prod(u.shape)) * max(1.0, sub.size_of_previous())
+        slack = (sub.rounding(gamma) + 8 * r * slope) * move + (slope + gamma * move) * lean
+        slack += 8 * r * max(abs(term), abs(sub.term_at_previous()))
         if gain < -slack:
             return move, f"the prox of block {sub.block!r} is not a minimiser: staying put is better by {-gain:.3g}"
         return move, None
