@@ -74,7 +74,7 @@ def fit(
     if isinstance(X, int):
         return X
     click.echo(
-        f"{data}: {X.shape[0]} samples, {X.shape[1]} features; the first run compiles kernels for some seconds",
+        f"{data}: {X.shape[0]} samples, {X.shape[1]} features",
         err=True,
     )
     model = L0DictionaryLearning(

@@ -19,6 +19,7 @@ from tecu.checkpoint import Checkpoint, load_state
 from tecu.dictionary import model_file
 from tecu.dictionary.coding import Matrix, polish
 from tecu.dictionary.embedded import DescendedCodes
+from tecu.dictionary.kernel_cache import announce_compiling
 from tecu.dictionary.online import Coder, OnlineDictionary, loose_start
 from tecu.dictionary.parameters import Checked, checked_parameters, start_dictionary
 from tecu.dictionary.rows import Rows
@@ -141,6 +142,7 @@ class L0DictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         checked = checked_parameters(self, rows)
         random = check_random_state(self.random_state)
         seed = int(random.randint(np.iinfo(np.int32).max))
+        announce_compiling()
         with workers(checked.threads) as team:
             planned = plan(
                 self.solver, rows, checked.coder, checked.n_components, ball=checked.ball, seed=seed,
