@@ -40,7 +40,7 @@ def folder(tmp_path, monkeypatch):
     dark = np.rint(photo * 0.2).astype(np.uint8)
     (tmp_path / "photos" / "holiday").mkdir(parents=True)
     (tmp_path / "clean").mkdir()
-    for path in ("photo.jpg", "photos/one.jpg", "photos/two.png", "photos/holiday/three.jpg"):
+    for path in ("photo.jpg", "dark.jpg", "photos/one.jpg", "photos/two.png", "photos/holiday/three.jpg"):
         Image.fromarray(dark).save(path)
     for path in ("reference.jpg", "clean/one.jpg"):
         Image.fromarray(photo).save(path)
