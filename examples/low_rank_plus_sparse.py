@@ -31,9 +31,9 @@ def make_video(frames, side, random):
 def main():
     """Race from five starts."""
     args = options(__doc__)
-    count, frames, side, sweeps, theirs = (1, 12, 16, 10, 10) if args.quick else (5, 40, 48, 30, 60)
+    count, frames, side, sweeps, theirs = (1, 12, 16, 10, 10) if args.quick else (5, 40, 48, 30, 70)
     Y, moving, gain = make_video(frames, side, np.random.default_rng(0))
-    blocks = {"L": terms.NuclearNorm(0.6), "S": terms.L1(0.02), "g": terms.Simplex(total=float(frames))}
+    blocks = {"g": terms.Simplex(total=float(frames)), "L": terms.NuclearNorm(0.6), "S": terms.L1(0.02)}
 
     def misfit(z):
         return z["L"] * z["g"] + z["S"] - Y
@@ -47,8 +47,8 @@ def main():
     problem = tecu.Problem(H, blocks)
     steps, exact = tecu.ProxLinear(extrapolation=tecu.Nesterov()), tecu.Proximal(eta=1e-3)
     solver = tecu.Solver(problem, {"L": steps, "S": exact, "g": steps})
-    start, gains = {"L": 0.9 * Y, "S": 0 * Y}, np.random.default_rng(1).uniform(0.8, 1.2, (count, frames))
-    starts = [problem.project({**start, "g": g}) for g in gains]
+    still, random = np.repeat(Y.mean(axis=1, keepdims=True), frames, axis=1), np.random.default_rng(1)
+    starts = [problem.project({"L": still, "S": 0 * Y, "g": random.uniform(0.8, 1.2, frames)}) for _ in range(count)]
 
     def proxmin(start, accelerated):
         z = {block: start[block].copy() for block in blocks}  # changed in place

@@ -45,7 +45,7 @@ def hals(sub, u):
 def main():
     """Race on patches of a photograph."""
     args = options(__doc__)
-    count, patches, sweeps, theirs = (1, 300, 5, 10) if args.quick else (5, 4000, 50, 200)
+    count, patches, sweeps, theirs = (1, 300, 5, 10) if args.quick else (5, 4000, 48, 200)
     picture = load_sample_image("china.jpg").mean(2) / 255
     X = extract_patches_2d(picture, (12, 12), max_patches=patches, random_state=0).reshape(patches, -1)
     H, m, random = couplings.MatrixFactorization(X.T.copy()), 24, np.random.default_rng(0)

@@ -58,11 +58,9 @@ def main():
             overruled = sum(v.outcome is tecu.Outcome.FELL_BACK for v in visits)
             steps = np.mean([v.inner for v in visits]) - 1
             print(f"{task}, {name}: " + ", ".join(f"{kind} {text}" for kind, text in last.items()))
+            print(f"  {len(visits)} visits: the denoiser was obeyed at once at {obeyed} and overruled at {overruled};")
             print(
-                f"  at {len(visits)} visits the denoiser was obeyed at once {obeyed} times, overruled {overruled} times;"
-            )
-            print(
-                f"  {steps:.1f} gradient steps a visit finished its proposals; the certificate {result.certificate.reason}"
+                f"  {steps:.1f} gradient steps a visit finished its proposals. Certificate: {result.certificate.reason}"
             )
             row[3].plot(np.stack(list(curves.values()), axis=1), label=[f"{kind}, {name}" for kind in curves])
         show(row, {f"{task}: start": start, "tecu": result.z["v"], f"plain, {name}": v}, vmin=0, vmax=1)
