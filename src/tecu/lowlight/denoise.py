@@ -2,7 +2,7 @@ r"""Noise that the gain has brought up: measured, and smoothed only where it sho
 
 The noise is measured on ``R - G``, which has little of the scene in it: ``sigma`` is the median of ``|h|`` divided by
 ``.6745 * 6``, ``h`` the second difference along rows and columns. The result's luma is smoothed by a guided filter
-whose ``eps = (2 sigma A)^2 + 1e-5`` follows the local amplification ``A``, then both colour differences with the
+whose ``eps = (1.4 sigma A)^2 + 1e-5`` follows the local amplification ``A``, then both colour differences with the
 smoothed luma as their guide. The floor of eps keeps flat skies free of blotches.
 """
 
@@ -16,7 +16,7 @@ from tecu.lowlight.grid import box_mean
 
 Pixels = np.ndarray[Any, Any]
 
-LUMA_RADIUS, LUMA_FACTOR = 2, 2.0
+LUMA_RADIUS, LUMA_FACTOR = 2, 1.4
 COLOUR_RADIUS, COLOUR_FACTOR = 4, 3.0
 EPS_FLOOR = 1e-5
 MARGIN = 2 * (LUMA_RADIUS + COLOUR_RADIUS)  # rows that a strip must see beyond its own

@@ -27,6 +27,13 @@ def work_space(rows: int, columns: int) -> tuple[Pixels, Pixels]:
     )
 
 
+def smoothed_strip(strip: Pixels, noise: Pixels, share: Pixels, planes: Pixels, sums: Pixels, scale: Any) -> None:
+    """Smooth ``strip`` in place."""
+    # Handed over, not compiled in: the compiler's cache would not notice a change of the constants.
+    factors = np.array([LUMA_FACTOR, COLOUR_FACTOR, EPS_FLOOR], dtype=np.float32)
+    _smoothed_strip(strip, noise, share, planes, sums, scale, factors)
+
+
 @njit(cache=True, nogil=True, fastmath=True)
 def _five(sums, out, share):  # type: ignore[no-untyped-def]  # pragma: no cover
     for x in range(out.size):
@@ -82,25 +89,25 @@ def _grey_row(row, luma, square, scale):  # type: ignore[no-untyped-def]  # prag
 
 
 @njit(cache=True, nogil=True, fastmath=True)
-def _luma_fit(mean, square, noise):  # type: ignore[no-untyped-def]  # pragma: no cover
+def _luma_fit(mean, square, noise, factor, floor):  # type: ignore[no-untyped-def]  # pragma: no cover
     """``square`` becomes the slope, ``mean`` the offset of the luma's guided filter."""
     for x in range(mean.size):
         m = mean[x]
         variance = max(square[x] - m * m, _ZERO)
-        level = np.float32(LUMA_FACTOR) * noise[x]
-        slope = variance / (variance + level * level + np.float32(EPS_FLOOR))
+        level = factor * noise[x]
+        slope = variance / (variance + level * level + floor)
         square[x] = slope
         mean[x] = m - slope * m
 
 
 @njit(cache=True, nogil=True, fastmath=True)
-def _colour_fit(mean, square, plane, product, noise):  # type: ignore[no-untyped-def]  # pragma: no cover
+def _colour_fit(mean, square, plane, product, noise, factor, floor):  # type: ignore[no-untyped-def]  # pragma: no cover
     """``product`` becomes the slope, ``plane`` the offset of a colour difference."""
     for x in range(mean.size):
         m, p = mean[x], plane[x]
         variance = max(square[x] - m * m, _ZERO)
-        level = np.float32(COLOUR_FACTOR) * noise[x]
-        slope = (product[x] - m * p) / (variance + level * level + np.float32(EPS_FLOOR))
+        level = factor * noise[x]
+        slope = (product[x] - m * p) / (variance + level * level + floor)
         product[x] = slope
         plane[x] = p - slope * m
 
@@ -144,8 +151,7 @@ def _mix_grey(row, clean, luma, share, scale):  # type: ignore[no-untyped-def]  
 
 
 @njit(cache=True, nogil=True, fastmath=True)
-def smoothed_strip(strip, noise, share, planes, sums, scale):  # type: ignore[no-untyped-def]  # pragma: no cover
-    """Smooth ``strip`` in place."""
+def _smoothed_strip(strip, noise, share, planes, sums, scale, factors):  # type: ignore[no-untyped-def]  # pragma: no cover
     height, width = noise.shape
     rgb = strip.shape[1] == 3 * width
     luma, clean = planes[0, :height], planes[1, :height]
@@ -158,7 +164,7 @@ def smoothed_strip(strip, noise, share, planes, sums, scale):  # type: ignore[no
     _box(luma, b, LUMA_RADIUS, sums)
     _box(a, c, LUMA_RADIUS, sums)
     for y in range(height):
-        _luma_fit(b[y], c[y], noise[y])
+        _luma_fit(b[y], c[y], noise[y], factors[0], factors[2])
     _box(b, a, LUMA_RADIUS, sums)
     _box(c, d, LUMA_RADIUS, sums)
     for y in range(height):
@@ -179,7 +185,7 @@ def smoothed_strip(strip, noise, share, planes, sums, scale):  # type: ignore[no
         _box(a, c, COLOUR_RADIUS, sums)
         _box(b, d, COLOUR_RADIUS, sums)
         for y in range(height):
-            _colour_fit(mean[y], square[y], c[y], d[y], noise[y])
+            _colour_fit(mean[y], square[y], c[y], d[y], noise[y], factors[1], factors[2])
         _box(c, a, COLOUR_RADIUS, sums)
         _box(d, b, COLOUR_RADIUS, sums)
         for y in range(height):

@@ -11,6 +11,7 @@ without a network are kept under their names, for the comparison.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -106,7 +107,9 @@ def solve(
 ) -> Result:
     """Run the solver of that method until the blocks change by less than ``tol`` or ``max_iter`` is reached."""
     solver, start = MODELS[method](observed, proposal)
-    return solver.run(start, stop=stop.RelativeChange(tol) | stop.MaxIter(max_iter))
+    with warnings.catch_warnings():  # on a black or a white picture a block rightly stays where it is
+        warnings.filterwarnings("ignore", message="block .* never moved", category=RuntimeWarning)
+        return solver.run(start, stop=stop.RelativeChange(tol) | stop.MaxIter(max_iter))
 
 
 def _start(problem: Problem, observed: Pixels, light: Pixels | None = None) -> dict[str, Pixels]:
