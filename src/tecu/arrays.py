@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import sys
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -61,7 +61,9 @@ def inner(x: Array, y: Array) -> float:
     if is_sparse(x) or is_sparse(y):
         return _sparse_inner(x, y)
     a, b = host(x), host(y)
-    order = "F" if a.flags.f_contiguous and b.flags.f_contiguous else "C"  # no copy for transposed blocks
+    order: Literal["C", "F"] = (
+        "F" if a.flags.f_contiguous and b.flags.f_contiguous else "C"
+    )  # no copy for transposed blocks
     return _flat_inner(a.ravel(order), b.ravel(order))
 
 

@@ -188,12 +188,11 @@ class SubProblem:
 
     def rounding(self, tau: float) -> float:
         """``8 r (tau ||previous|| + ||grad phi(previous)||)``, ``r`` the unit round-off: less means nothing."""
-        if "sizes" not in self._cache:
+        if "slope" not in self._cache:
             start = self._cache.get("start")
-            slope = 0.0 if start is None else arrays.norm(start[1])
-            self._cache["sizes"] = self.size_of_previous(), slope
-        size, slope = self._cache["sizes"]
-        return 8.0 * arrays.unit_roundoff(self.previous) * (tau * size + slope)
+            self._cache["slope"] = 0.0 if start is None else arrays.norm(start[1])
+        slope: float = self._cache["slope"]
+        return 8.0 * arrays.unit_roundoff(self.previous) * (tau * self.size_of_previous() + slope)
 
     def size_of_previous(self) -> float:
         """``||previous||``."""

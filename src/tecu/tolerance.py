@@ -125,7 +125,7 @@ class SummableTolerance:
 
     def bound(self, k: int, previous_move: float | None) -> float | None:
         """``first / (k + 1)^power``."""
-        return self.first * float(k + 1) ** -self.power
+        return self.first * math.pow(k + 1, -self.power)
 
     def weight(self, eta: float) -> float:
         """Nothing: the reserve does it."""
@@ -135,7 +135,7 @@ class SummableTolerance:
         """``(1/eta) sum_{j > k} bound_j^2``, by its integral; ``k = -1`` is the start."""
         if k < 0:
             return self.reserve(0, eta) + self.first**2 / eta
-        return self.first**2 * float(k + 1) ** (1 - 2 * self.power) / (2 * self.power - 1) / eta
+        return self.first**2 * math.pow(k + 1, 1 - 2 * self.power) / (2 * self.power - 1) / eta
 
     def descent(self, eta: float) -> float:
         """``eta/4``."""

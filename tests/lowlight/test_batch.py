@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from PIL import Image
 from skimage import data
-from stand_ins import deadly, failing, negative, thread_counts
 
+from stand_ins import deadly, failing, negative, thread_counts
 from tecu.lowlight.batch import THREADS, Settings, process, run
 from tecu.lowlight.files import read_photo
 from tecu.lowlight.plan import Task

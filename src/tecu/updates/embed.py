@@ -204,7 +204,7 @@ class Embed:
     def _fall_back(self, sub: SubProblem, rule: Tolerance, inner: int) -> Step:
         """A prox-gradient step on the sub-problem from ``previous``, ``tau >= L + eta``; grows if ``L`` was wrong."""
         gradient = sub.grad(sub.previous)
-        tau = None
+        tau: float | None = None
         for _ in range(40):
             point, tau = sub.prox_gradient_step(sub.previous, gradient, tau)
             found = estimate(sub, Candidate(sub.previous, gradient, point, tau=tau))
@@ -214,22 +214,9 @@ class Embed:
                     step = self._step(sub, rule, found, Outcome.FELL_BACK, math.nan, inner)
                     return replace(step, fault=prox_fault(sub, found))
             tau *= 2.0
-        zero = arrays.zeros_like(sub.previous)
-        rest = Step(
-            sub.previous,
-            Outcome.RESTED,
-            sub.eta,
-            sub.previous,
-            sub.previous,
-            tau,
-            rule.descent(sub.eta),
-            inner=inner,
-        )
-        return replace(
-            rest, error=arrays.norm(zero), term=sub.term_at_previous(), weight=rule.weight(sub.eta),
-            reserve=rule.reserve(sub.visits, sub.eta), reserve_before=rule.reserve(sub.visits - 1, sub.eta),
-            fault=f"no step of block {sub.block!r} lowers its sub-problem: gradient, prox and values do not agree",
-        )  # fmt: skip
+        fault = f"no step of block {sub.block!r} lowers its sub-problem: gradient, prox and values do not agree"
+        stay = estimate(sub, Candidate(sub.previous, gradient, sub.previous, tau=tau))
+        return replace(self._step(sub, rule, stay, Outcome.RESTED, math.nan, inner), fault=fault)
 
     def audit(self, sub: SubProblem, step: Step) -> str | None:
         """Recompute what the strategy claimed."""
