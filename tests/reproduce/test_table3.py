@@ -124,7 +124,7 @@ def test_the_command_writes_the_table_and_the_sheets(pairs, tmp_path, monkeypatc
     arguments = ["--images", str(pairs), str(pairs / "low"), "--method", "rows_of_mine:halved", "--quick", "-o", "out"]
     assert main(["reproduce", "table3", "figure3", *arguments]) == 0
     written = {path.name for path in (tmp_path / "out").iterdir()}
-    assert written == {"table3.md", "table3.json", f"figure3-{pairs.name}.jpg", "figure3-low.jpg"}
+    assert written == {"index.html", "table3.md", "table3.json", f"figure3-{pairs.name}.jpg", "figure3-low.jpg"}
     assert "| rows_of_mine:halved |" in (tmp_path / "out" / "table3.md").read_text()
     capsys.readouterr()
     assert main(["reproduce", "table3", "--images", str(tmp_path / "nothing"), "-o", "out"]) == 1
