@@ -34,3 +34,16 @@ def test_an_example_runs_and_its_certificate_holds(name, tmp_path):
 @pytest.mark.parametrize("name", NAMES)
 def test_an_example_stays_short(name):
     assert len((EXAMPLES / f"{name}.py").read_text().splitlines()) <= 80
+
+
+def test_the_experiments_behind_the_guide_run(tmp_path):
+    done = subprocess.run(
+        [sys.executable, str(EXAMPLES / "choosing.py"), "--quick"],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        cwd=tmp_path,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("| setting |") == 10
