@@ -7,7 +7,7 @@ Nothing here has to be inherited from; any object with these methods fits.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, MutableMapping
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 from tecu.arrays import Array
 
@@ -69,6 +69,14 @@ class Coupling(Protocol):
         ...
 
 
+class ProxStep(NamedTuple):
+    """A prox-linear step that a coupling made by itself, and what it knows of it."""
+
+    u: Array
+    slope: float  # <grad H(previous), u - previous>
+    move: float  # ||u - previous||
+
+
 class Restricted:
     """``H`` as a function of one block ``u``, the others held.
 
@@ -118,6 +126,14 @@ class Restricted:
         """The exact minimiser of ``term(u) + H(u) + eta/2 ||u - z[block]||^2``, or ``None`` without a closed form."""
         minimize = getattr(self.coupling, "minimize", None)
         return None if minimize is None else minimize(self.block, self.z, term, eta)
+
+    def prox_linear(self, term: Term, gamma: float) -> ProxStep | None:
+        """``prox(z[block] - grad / gamma, 1 / gamma)`` without a gradient in memory, or ``None``.
+
+        For a coupling that can do better than one array after the other. Random visits are audited against ``grad``
+        and the term's ``prox``.
+        """
+        return None
 
     def magnitude(self, value: float) -> float:
         """The size of the numbers that were summed to get ``value``: rounding errors are relative to this."""

@@ -11,7 +11,7 @@ import numpy as np
 from tecu import arrays
 from tecu.arrays import Array
 from tecu.backtracking import backtrack
-from tecu.protocols import Blocks, Memory, Restricted, Term
+from tecu.protocols import Blocks, Memory, ProxStep, Restricted, Term
 
 if TYPE_CHECKING:
     from tecu.problem import Problem
@@ -160,6 +160,14 @@ class SubProblem:
         """``prox`` of the term, in the block's own kind and precision."""
         self.counters.proxes += 1
         return arrays.as_kind(self.term.prox(x, step), self.previous)
+
+    def own_prox_linear(self, gamma: float) -> ProxStep | None:
+        """The coupling's own prox-linear step of ``term + H`` from ``previous``, where it has one."""
+        step = self.smooth.prox_linear(self.term, gamma)
+        if step is not None:
+            self.counters.gradients += 1
+            self.counters.proxes += 1
+        return step
 
     def lipschitz(self) -> float | None:
         """A Lipschitz constant of ``grad phi``: that of ``grad H`` plus ``eta``; ``None`` if the coupling has none."""

@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from tecu import arrays, couplings, methods, stop, strategies, terms
+from tecu import arrays, methods, stop, strategies, terms
 from tecu.dictionary.coding import Matrix
 from tecu.dictionary.coupling import BatchedFactorization
 from tecu.dictionary.embedded import ColumnSweeps, DescendedCodes, PolishedCodes
 from tecu.dictionary.online import Coder
 from tecu.dictionary.rows import Rows
+from tecu.dictionary.sparse_codes import SparseFactorization
 from tecu.dictionary.workers import Workers
 from tecu.problem import Problem
 from tecu.protocols import Blocks, Term
@@ -105,7 +106,7 @@ def plan(
         return _batched(rows, coder, n_components, ball, seed, max_iter, tol, team or Workers(1))
     Y = rows.X.T if rows.X.dtype == rows.dtype else rows.X.T.astype(rows.dtype)
     problem = Problem(
-        couplings.MatrixFactorization(Y, codes="W", dictionary="D", lipschitz=lipschitz),
+        SparseFactorization(Y, lipschitz=lipschitz, team=team),
         {"W": code_term(coder), "D": terms.UnitColumns(ball=ball)},
     )
 

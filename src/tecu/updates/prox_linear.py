@@ -60,18 +60,27 @@ class ProxLinear:
     def _plain(
         self, sub: SubProblem, lipschitz: float | None, outcome: Outcome, weight: float, gamma: float = 0.0
     ) -> Step:
-        gradient = sub.coupling_at_previous()[1]
+        own = None
         if lipschitz is None:
-            u, gamma, lipschitz = backtrack(sub, sub.previous, gradient, factor=self.step_factor)
+            u, gamma, lipschitz = backtrack(sub, sub.previous, sub.coupling_at_previous()[1], factor=self.step_factor)
         else:
             gamma = max(gamma, self.step_factor * lipschitz) or 1.0  # L = 0: H does not depend on the block here
-            u = sub.prox(arrays.gradient_step(sub.previous, gradient, gamma), 1.0 / gamma)
+            own = sub.own_prox_linear(gamma)
+            u = _prox_step(sub, gamma) if own is None else own.u
         term = float(sub.term.value(u))
-        move, fault = self._move(sub, u, gradient, gamma, term, sub.previous)
+        if own is None:
+            gradient = sub.coupling_at_previous()[1]
+            move, fault = self._move(sub, u, gradient, gamma, term, sub.previous)
+        else:
+            move, fault = own.move, None
+            gain = sub.term_at_previous() - term - own.slope - 0.5 * gamma * move**2
+            if not gain >= 0.0:  # rounding or a fault: the gradient tells
+                fault = self._move(sub, u, sub.coupling_at_previous()[1], gamma, term, sub.previous)[1]
         descent = gamma - lipschitz / 2 if sub.term.is_convex else (gamma - lipschitz) / 2
         return Step(
             u, outcome, 0.0, center=sub.previous, source=sub.previous, tau=gamma, lipschitz=lipschitz,
             descent=descent - weight, weight=weight, term=term, move=move, fault=fault,
+            slope=math.nan if own is None else own.slope,
         )  # fmt: skip
 
     def _extrapolated(self, sub: SubProblem, lipschitz: float, rule: Extrapolation) -> Step:
@@ -115,8 +124,35 @@ class ProxLinear:
         return move, None
 
     def audit(self, sub: SubProblem, step: Step) -> str | None:
-        """Nothing to audit: the step claims nothing that was not computed."""
+        """A step that the coupling made by itself, once more by the gradient and the prox; others claim nothing."""
+        if math.isnan(step.slope):
+            return None
+        gradient = sub.coupling_at_previous()[1]
+        truth = _prox_step(sub, step.tau)
+        term, apart = float(sub.term.value(step.u)), step.u - truth
+        # term(v) + <gradient, v - previous> + tau/2 ||v - previous||^2 at step.u, less the same at the true minimiser
+        middle = 0.5 * (step.u + truth) - sub.previous
+        excess = term - float(sub.term.value(truth)) + arrays.inner(gradient, apart)
+        excess += step.tau * arrays.inner(apart, middle)
+        r, size, move = arrays.unit_roundoff(step.u), arrays.norm(gradient), arrays.distance(step.u, sub.previous)
+        slack = 64 * (sub.rounding(step.tau) + r * size) * (arrays.norm(apart) + r * size / step.tau) + 8 * r * abs(
+            term
+        )
+        if not excess <= slack:
+            return f"the coupling's own prox-linear step of block {sub.block!r} is not a minimiser, by {excess:.3g}"
+        slope = arrays.inner(gradient, step.u - sub.previous)
+        for name, said, true, room in (
+            ("slope", step.slope, slope, 1e-3 * abs(slope) + 64 * sub.rounding(step.tau) * move),
+            ("move", step.move, move, 1e-3 * move),
+        ):
+            if not abs(said - true) <= room:
+                return f"the coupling claimed a wrong {name} of block {sub.block!r}: {said:.6g} instead of {true:.6g}"
         return None
+
+
+def _prox_step(sub: SubProblem, gamma: float) -> Array:
+    gradient = sub.coupling_at_previous()[1]
+    return sub.prox(arrays.gradient_step(sub.previous, gradient, gamma), 1.0 / gamma)
 
 
 def _falls_enough(sub: SubProblem, u: Array, term: float, move: float, plan: Plan) -> bool:

@@ -1,0 +1,89 @@
+"""The codes' own prox-linear step against gradient and prox, and liars that make one up."""
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+
+import tecu
+from tecu import couplings, methods, stop, terms
+from tecu.dictionary import make_sparse_data, sparse_codes
+from tecu.dictionary.sparse_codes import SparseCodes, SparseFactorization
+from tecu.dictionary.workers import Workers
+from tecu.protocols import ProxStep
+
+
+def blocks(seed=0, samples=300, n=12, m=70, dtype=np.float64):
+    X, D, codes = make_sparse_data(samples, n, m, 3, 25, seed)
+    rng = np.random.default_rng(seed)
+    W = codes.toarray() * (rng.random(codes.shape) < 0.7) + rng.normal(size=codes.shape) * (
+        rng.random(codes.shape) < 0.05
+    )
+    return X.T.astype(dtype), {"W": csr_array(W.astype(dtype)), "D": np.ascontiguousarray(D.T, dtype=dtype)}
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("weight", [0.0, 1e-4, 0.05, 1e9])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_the_own_step_is_the_prox_of_a_gradient_step(dtype, weight, threads, monkeypatch):
+    monkeypatch.setattr(sparse_codes, "PIECE", 1000)
+    Y, z = blocks(dtype=dtype)
+    team = Workers(threads)
+    smooth = SparseFactorization(Y, team=team).restrict("W", z)
+    gamma = 1.1 * np.linalg.norm(z["D"], 2) ** 2
+    step = smooth.prox_linear(terms.L0(weight), gamma)
+    team.close()
+    gradient = couplings.MatrixFactorization(Y).grad("W", z)
+    W = z["W"].toarray()
+    truth = terms.L0(weight).prox(W - gradient / dtype(gamma), 1 / gamma)
+    tolerance = 1e-5 if dtype is np.float32 else 1e-12
+    assert step.u.dtype == dtype
+    assert step.u.has_sorted_indices
+    assert np.all(step.u.data != 0)
+    np.testing.assert_allclose(step.u.toarray(), truth, atol=tolerance)
+    np.testing.assert_allclose(step.slope, np.sum(gradient.astype(float) * (truth - W)), rtol=100 * tolerance)
+    np.testing.assert_allclose(step.move, np.linalg.norm(truth - W), rtol=100 * tolerance)
+
+
+def test_palm_takes_the_same_steps_with_and_without_it():
+    Y, z = blocks()
+    z["W"] = csr_array(z["W"].shape)
+    runs = []
+    for coupling in (SparseFactorization(Y), couplings.MatrixFactorization(Y)):
+        problem = tecu.Problem(coupling, {"W": terms.L0(0.01), "D": terms.UnitColumns()})
+        runs.append(methods.palm(problem).run(z, stop=stop.MaxIter(30)))
+    own, plain = runs
+    np.testing.assert_allclose(own.history["value"], plain.history["value"], rtol=1e-10)
+    np.testing.assert_allclose(own.z["D"], plain.z["D"], atol=1e-10)
+    assert own.certificate.holds
+    assert [v.proxes for v in own.state.visits] == [v.proxes for v in plain.state.visits]
+
+
+def test_other_terms_go_the_usual_way():
+    Y, z = blocks()
+    smooth = SparseFactorization(Y).restrict("W", z)
+    assert smooth.prox_linear(terms.L1(0.1), 1.0) is None
+    assert couplings.MatrixFactorization(Y).restrict("W", z).prox_linear(terms.L0(0.1), 1.0) is None
+
+
+def half_way(step, previous):
+    return ProxStep(0.5 * (step.u + previous), 0.5 * step.slope, 0.5 * step.move)
+
+
+LIES = {
+    "is not a minimiser": half_way,
+    "wrong slope": lambda step, previous: step._replace(slope=2 * step.slope),
+    "wrong move": lambda step, previous: step._replace(move=0.5 * step.move),
+}
+
+
+@pytest.mark.parametrize("sentence", LIES)
+def test_a_coupling_that_lies_about_its_step_is_found_out(sentence, monkeypatch):
+    honest = SparseCodes.prox_linear
+    monkeypatch.setattr(
+        SparseCodes, "prox_linear", lambda self, term, gamma: LIES[sentence](honest(self, term, gamma), self.z["W"])
+    )
+    Y, z = blocks()
+    problem = tecu.Problem(SparseFactorization(Y), {"W": terms.L0(0.01), "D": terms.UnitColumns()})
+    result = methods.palm(problem).run(z, stop=stop.MaxIter(5))
+    assert not result.certificate.holds
+    assert any(visit.fault is not None and sentence in visit.fault for visit in result.state.visits)
