@@ -22,7 +22,7 @@ _ONE, _ZERO, _HALF = np.float32(1.0), np.float32(0.0), np.float32(0.5)
 def work_space(rows: int, columns: int) -> tuple[Pixels, Pixels]:
     """Planes and row sums for strips of up to that many rows."""
     return (
-        np.empty((10, rows, columns), dtype=np.float32),
+        np.empty(10 * rows * columns, dtype=np.float32),
         np.empty(columns + 2 * max(LUMA_RADIUS, COLOUR_RADIUS), dtype=np.float32),
     )
 
@@ -31,7 +31,8 @@ def smoothed_strip(strip: Pixels, noise: Pixels, share: Pixels, planes: Pixels, 
     """Smooth ``strip`` in place."""
     # Handed over, not compiled in: the compiler's cache would not notice a change of the constants.
     factors = np.array([LUMA_FACTOR, COLOUR_FACTOR, EPS_FLOOR], dtype=np.float32)
-    _smoothed_strip(strip, noise, share, planes, sums, scale, factors)
+    shaped = planes[: 10 * noise.size].reshape(10, *noise.shape)
+    _smoothed_strip(strip, noise, share, shaped, sums, scale, factors)
 
 
 @njit(cache=True, nogil=True, fastmath=True)
