@@ -326,3 +326,24 @@ def test_summary_names_what_is_assumed():
     text = run(case.problem, tecu.ProxLinear(), case.start).summary()
     for word in ("holds", "Kurdyka", "coercive", "residual", "||x||"):
         assert word in text
+
+
+def test_the_gradient_test_raises_no_alarm_where_the_residual_is_zero():
+    rng = np.random.default_rng(0)
+    D, W = rng.normal(size=(6, 3)), rng.normal(size=(8, 3))
+    problem = tecu.Problem(couplings.MatrixFactorization(D @ W.T), {"W": terms.Zero(), "D": terms.Zero()})
+    result = run(problem, tecu.ProxLinear(), {"W": W + 1e-3, "D": D}, 5)
+    exact = run(problem, tecu.ProxLinear(), {"W": W, "D": D}, 1)
+    assert result.certificate.holds, result.certificate.reason
+    assert exact.certificate.holds, exact.certificate.reason
+
+
+def test_a_strategy_may_return_a_generator_instead_of_being_one():
+    class Delegates:
+        def __call__(self, sub, u):
+            return strategies.FISTA()(sub, u)
+
+    case = dictionary()
+    result = run(case.problem, {"W": tecu.ProxLinear(), "D": embed(Delegates())}, case.start)
+    assert result.certificate.holds
+    assert result.certificate.fallbacks == 0

@@ -20,18 +20,19 @@ def prox_fault(sub: SubProblem, found: Estimate) -> str | None:
     if found.numbers is not None:
         return None
     # ||u~ - x||^2 - ||v - x||^2 for v = previous and v = u, in inner products that do not cancel
-    move, step = found.move, arrays.norm(found.step)
+    move = found.move
     excess = found.term - sub.term_at_previous()
     excess += found.source_slope + found.tau * (found.step_along_move - 0.5 * move**2)
-    if excess > _prox_slack(found, move, sub.term_at_previous()):
+    if excess > 0.0 and excess > _prox_slack(found, move, sub.term_at_previous()):
         return f"the prox of block {sub.block!r} is not a minimiser: the point it came from is better by {excess:.3g}"
     if found.source is sub.previous:
         return None
     term = float(sub.term.value(found.source))
     if not math.isfinite(term):
         return None
+    step = arrays.norm(found.step)
     excess = found.term - term + arrays.inner(found.source_gradient, found.step) + 0.5 * found.tau * step**2
-    if excess > _prox_slack(found, step, term):
+    if excess > 0.0 and excess > _prox_slack(found, step, term):
         return f"the prox of block {sub.block!r} is not a minimiser: the proposal itself is better by {excess:.3g}"
     return None
 

@@ -75,8 +75,9 @@ class first_visit:
 def as_strategy(given: Any) -> Strategy:
     """``given`` itself if it is a strategy, or a plain function ``u -> u`` wrapped as one.
 
-    A strategy is a generator function of ``(sub, u)``, an object whose ``__call__`` is one, or anything that says
-    whether it is ``endless``.
+    A strategy is a generator function of ``(sub, u)``, an object whose ``__call__`` is one, anything whose first
+    argument is named ``sub``, or anything that says whether it is ``endless``. A generator function that ends by
+    itself says so after its definition: ``function.endless = False``.
     """
     if not callable(given):
         raise TypeError(
@@ -88,9 +89,18 @@ def as_strategy(given: Any) -> Strategy:
         hasattr(given, "endless")
         or inspect.isgeneratorfunction(given)
         or inspect.isgeneratorfunction(type(given).__call__)
+        or _takes_sub_problem(given)
     ):
         return cast(Strategy, given)
     return Once(adapted(given))
+
+
+def _takes_sub_problem(given: Any) -> bool:
+    """Whether its first argument is named ``sub``: it may return a generator instead of being one."""
+    try:
+        return next(iter(inspect.signature(given).parameters), "") == "sub"
+    except (TypeError, ValueError):  # some callables of compiled packages have no signature
+        return False
 
 
 def _name(function: Any) -> str:
