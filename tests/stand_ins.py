@@ -52,3 +52,8 @@ def failing(settings):
         raise FloatingPointError("too dark\nto see")
 
     return enhance
+
+
+def hear_interrupts():
+    """For ``preexec_fn``: a test run that was started in the background ignores Ctrl-C, and so would its children."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)

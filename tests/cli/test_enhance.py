@@ -14,6 +14,7 @@ from PIL import Image
 from skimage import data
 
 import tecu.lowlight
+from stand_ins import hear_interrupts
 from tecu.cli.main import main
 from tecu.lowlight import batch
 from tecu.lowlight.files import read_photo
@@ -290,6 +291,7 @@ def test_an_interrupt_keeps_what_is_done_and_leaves_no_half_file(tmp_path, numbe
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env=os.environ | {"STUCK_AT": "3"},
+        preexec_fn=hear_interrupts,
     )
     with process:
         assert process.stdout.readline() == b"stuck\n"

@@ -12,6 +12,7 @@ import pytest
 from PIL import Image
 from skimage import data
 
+from stand_ins import hear_interrupts
 from tecu.lowlight.files import read_photo
 
 DARK = (data.astronaut()[60:220, 150:330] // 5).astype(np.uint8)
@@ -28,7 +29,11 @@ def folder(tmp_path):
 def start(folder, *more):
     command = [sys.executable, "-m", "tecu.cli.main", "enhance", str(folder / "in"), "-o", str(folder / "out"), *more]
     return subprocess.Popen(
-        command, stderr=subprocess.PIPE, start_new_session=True, env=os.environ | {"OMP_NUM_THREADS": "1"}
+        command,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+        preexec_fn=hear_interrupts,
     )
 
 
