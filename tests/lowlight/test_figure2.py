@@ -20,7 +20,7 @@ def test_anchored_curve_settles_and_all_start_alike(tmp_path):
     assert figure.inner["paper"].mean() > figure.inner["anchored"].mean()
     assert "as printed" in figure.finding
     pytest.importorskip("matplotlib")
-    assert figure2.save(figure, tmp_path).exists()
+    assert all(path.exists() for path in figure2.save(figure, tmp_path))
     assert np.loadtxt(tmp_path / "figure2.csv", delimiter=",", skiprows=1).shape == (9, 4)
 
 

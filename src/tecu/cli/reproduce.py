@@ -17,10 +17,11 @@ TARGETS = {
     "table1": "tecu.reproduce.dictionary_output:table1",
     "table2": "tecu.reproduce.dictionary_output:table2",
     "figure1": "tecu.reproduce.dictionary_output:figure1",
+    "figure2": "tecu.reproduce.lowlight_output:figure2",
     "table3": "tecu.reproduce.lowlight_output:table3",
     "figure3": "tecu.reproduce.lowlight_output:figure3",
 }
-ON_PHOTOS = ("table3", "figure3")  # these also take the photos, and rows besides the usual ones
+ON_PHOTOS = ("figure2", "table3", "figure3")  # these also take the photos, and rows besides the usual ones
 
 
 @click.command()

@@ -1,4 +1,4 @@
-"""Table 3 and the figure with times as files."""
+"""Table 3, the figure of PSNR against iterations and the figure with times as files."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
 
+from tecu.reproduce import figure2 as curves
 from tecu.reproduce import figure3 as sheet
 from tecu.reproduce import table3 as table
+from tecu.reproduce.photo_sets import built_in, from_folder
 from tecu.reproduce.table3 import METHODS, Say, SetResult
 
 QUICK = 2  # photos of each set
@@ -27,6 +29,18 @@ def table3(
     page.write_text("# Table 3\n\n" + table.markdown(results), encoding="utf-8")
     data.write_text(table.as_json(results), encoding="utf-8")
     return [page, data]
+
+
+def figure2(
+    folder: Path, quick: bool, say: Say, images: Iterable[str | Path] = (), methods: Sequence[str] = ()
+) -> list[Path]:
+    """Write the curves of PSNR against iterations into ``folder``, with what they say; ``methods`` play no part."""
+    folders = [from_folder(image) for image in images]
+    photos = [photo for photo_set in folders or [built_in()] for photo in photo_set]
+    say(f"figure2: {QUICK if quick else len(photos)} photos")
+    found = curves.run(photos[:QUICK] if quick else photos)
+    folder.mkdir(parents=True, exist_ok=True)
+    return curves.save(found, folder)
 
 
 def figure3(
