@@ -86,11 +86,10 @@ def greedy(
 
 @dataclass(frozen=True)
 class Polished:
-    """Codes, and what the kernel knows of them: ``q(new) - q(old)``, ``||gradient||^2``, how many are not settled."""
+    """Codes, and what the kernel knows of them: ``q(new) - q(old)``, how many are not settled."""
 
     codes: Any
     change: float
-    gradient_square: float
     unsettled: int
 
 
@@ -113,15 +112,15 @@ def polish(
     number = correlations.dtype.type
     cap = max(1, min(cap, len(gram)))
     codes = Codes.empty(len(correlations), cap, number)
-    report = np.empty((len(correlations), 3))
+    report = np.empty((len(correlations), 2))
     spare = np.empty(len(gram), number)
     mask = sign_mask(number, positive=False)
     polish_codes(
         gram, number(shift), correlations, old.indptr, old.indices, old.data, mask, float(penalty), cap, PIVOT, restart,
         spare, spare.view(mask.dtype), codes.indices, codes.values, codes.counts, report,
     )  # fmt: skip
-    change, square, settled = report.sum(axis=0)
-    return Polished(codes.csr(len(gram)), float(change), float(square), len(report) - int(settled))
+    change, settled = report.sum(axis=0)
+    return Polished(codes.csr(len(gram)), float(change), len(report) - int(settled))
 
 
 def descend(

@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from tecu.dictionary.compiled import compiled
+from tecu.dictionary.compiled import compiled, part
 
 BLOCK = 64  # correlations compared at a time in the argmax
 
 
-@compiled
+@part
 def _largest(c: Any, bits: Any, mask: Any) -> Any:
     """The place of the largest ``|c|`` (or of the largest ``c``, by ``mask``), and whether it is positive.
 
@@ -41,26 +41,27 @@ def _largest(c: Any, bits: Any, mask: Any) -> Any:
     return -1
 
 
-@compiled
-def _subtract_rows(u: Any, U: Any, a: Any, t: Any) -> Any:
-    """``u -= sum_{s<t} a[s] U[s]``, four rows at a time."""
+@part
+def _subtract_rows(u: Any, U: Any, rows: Any, a: Any, t: Any) -> Any:
+    """``u -= sum_{s<t} a[s] U[rows[s]]``, four rows at a time."""
     m = u.size
+    one = u.dtype.type
     s = 0
     while s + 4 <= t:
-        a0, a1, a2, a3 = a[s], a[s + 1], a[s + 2], a[s + 3]
-        r0, r1, r2, r3 = U[s], U[s + 1], U[s + 2], U[s + 3]
+        a0, a1, a2, a3 = one(a[s]), one(a[s + 1]), one(a[s + 2]), one(a[s + 3])
+        r0, r1, r2, r3 = U[rows[s]], U[rows[s + 1]], U[rows[s + 2]], U[rows[s + 3]]
         for i in range(m):
             u[i] -= a0 * r0[i] + a1 * r1[i] + a2 * r2[i] + a3 * r3[i]
         s += 4
     while s < t:
-        a0 = a[s]
-        r0 = U[s]
+        a0 = one(a[s])
+        r0 = U[rows[s]]
         for i in range(m):
             u[i] -= a0 * r0[i]
         s += 1
 
 
-@compiled
+@part
 def _greedy_one(
     G: Any,
     shift: Any,
@@ -74,11 +75,16 @@ def _greedy_one(
     U: Any,
     R: Any,
     b: Any,
+    order: Any,
+    inside: Any,
     chosen: Any,
 ) -> Any:
-    """Greedy path of one sample; ``chosen`` gets the atoms. Returns the length with the least ``q`` on the path."""
+    """Greedy path of one sample; ``chosen`` gets the atoms. Returns the length with the least ``q`` on the path.
+
+    ``order`` is 0, 1, 2, ...; ``inside`` is scratch.
+    """
     m = c.size
-    t, best_t = 0, 0
+    t = best_t = np.int64(0)  # a plain 0 has a type of its own, for which every part is compiled once more
     value, best_value = 0.0, 0.0
     while t < cap:
         j = _largest(c, bits, mask)
@@ -88,6 +94,7 @@ def _greedy_one(
         for s in range(t):
             a = U[s, j]
             R[s, t] = a
+            inside[s] = a
             d -= a * a
         if d < floor:
             break
@@ -100,7 +107,7 @@ def _greedy_one(
         row = G[j]
         for i in range(m):
             u[i] = row[i]
-        _subtract_rows(u, U, R[:t, t].copy(), t)
+        _subtract_rows(u, U, order, inside, t)
         step = c[j] * scale
         total = step * scale
         for i in range(m):
@@ -143,8 +150,11 @@ def greedy_codes(
     U = np.empty((cap, m), C.dtype)
     R = np.empty((cap, cap), C.dtype)
     b = np.empty(cap, C.dtype)
+    order, inside = np.empty(cap, np.int32), np.empty(cap)
+    for s in range(cap):
+        order[s] = s
     for p in range(samples):
-        t = _greedy_one(G, shift, C[p], bits[p], mask, stop, penalty, cap, floor, U, R, b, indices[p])
+        t = _greedy_one(G, shift, C[p], bits[p], mask, stop, penalty, cap, floor, U, R, b, order, inside, indices[p])
         counts[p] = t
         w = values[p]
         for r in range(t - 1, -1, -1):  # back-substitution R w = b

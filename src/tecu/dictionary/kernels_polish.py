@@ -11,35 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from tecu.dictionary.compiled import compiled
-from tecu.dictionary.kernels_code import _greedy_one, _largest
+from tecu.dictionary.compiled import compiled, part
+from tecu.dictionary.kernels_code import _greedy_one, _largest, _subtract_rows
 
 
-@compiled
-def _residual(work: Any, c: Any, G: Any, support: Any, w: Any, t: Any) -> Any:
-    """``work = c - G[:, support] w``, zero on the support (where the refit has left rounding only)."""
-    m = work.size
-    s = 0
-    for i in range(m):
-        work[i] = c[i]
-    one = work.dtype.type
-    while s + 4 <= t:
-        a0, a1, a2, a3 = one(w[s]), one(w[s + 1]), one(w[s + 2]), one(w[s + 3])
-        r0, r1, r2, r3 = G[support[s]], G[support[s + 1]], G[support[s + 2]], G[support[s + 3]]
-        for i in range(m):
-            work[i] -= a0 * r0[i] + a1 * r1[i] + a2 * r2[i] + a3 * r3[i]
-        s += 4
-    while s < t:
-        a0 = one(w[s])
-        r0 = G[support[s]]
-        for i in range(m):
-            work[i] -= a0 * r0[i]
-        s += 1
-    for s in range(t):
-        work[support[s]] = 0
-
-
-@compiled
+@part
 def _schur(G: Any, shift: Any, support: Any, t: Any, inverse: Any, v: Any, j: Any) -> Any:
     """``v = inverse G[support, j]`` and the Schur complement ``G[j, j] + shift - G[j, support] v``."""
     d = np.float64(G[j, j]) + shift
@@ -52,7 +28,7 @@ def _schur(G: Any, shift: Any, support: Any, t: Any, inverse: Any, v: Any, j: An
     return d
 
 
-@compiled
+@part
 def _border(inverse: Any, t: Any, v: Any, d: Any) -> Any:
     """The inverse with one more row and column, whose Schur complement is ``d``."""
     for r in range(t):
@@ -64,7 +40,7 @@ def _border(inverse: Any, t: Any, v: Any, d: Any) -> Any:
     inverse[t, t] = 1 / d
 
 
-@compiled
+@part
 def _remove(inverse: Any, support: Any, w: Any, t: Any, x: Any) -> Any:
     """Take the entry ``x`` out of support, coefficients and inverse; the last one moves into its place."""
     pivot = inverse[x, x]
@@ -87,7 +63,7 @@ def _remove(inverse: Any, support: Any, w: Any, t: Any, x: Any) -> Any:
     return last
 
 
-@compiled
+@part
 def _polish_one(
     G: Any,
     shift: Any,
@@ -106,13 +82,12 @@ def _polish_one(
 ) -> Any:
     """Refit on the support; drop while that pays, insert while that pays.
 
-    Returns the length, the insertions, ``q``, ``||gradient||^2`` and whether no single atom can be dropped or inserted
-    with profit any more.
+    Returns the length, the insertions, ``q`` and whether no single atom can be dropped or inserted with profit.
     """
     size = t
-    t = 0
+    t = inserted = np.int64(0)  # not a plain 0: see _greedy_one
     for s in range(size):
-        j = support[s]
+        j = np.int64(support[s])
         d = _schur(G, shift, support, t, inverse, v, j)
         if d >= floor and t < cap:
             _border(inverse, t, v, d)
@@ -123,38 +98,37 @@ def _polish_one(
         for s in range(t):
             total += inverse[r, s] * c[support[s]]
         w[r] = total
-    inserted = 0
     settled = False
-    square = 0.0
     for _ in range(4 * cap):
         while t > 0:
-            least, x = penalty, -1
+            least, x = penalty, np.int64(-1)
             for s in range(t):
                 loss = 0.5 * w[s] * w[s] / inverse[s, s]
                 if loss < least:
-                    least, x = loss, s
+                    least, x = loss, np.int64(s)
             if x < 0:
                 break
             t = _remove(inverse, support, w, t, x)
-        _residual(work, c, G, support, w, t)
-        partial = work.dtype.type(0)
         for i in range(work.size):
-            partial += work[i] * work[i]
-        square = np.float64(partial)
+            work[i] = c[i]
+        _subtract_rows(work, G, support, w, t)
+        for s in range(t):
+            work[support[s]] = 0  # where the refit has left rounding only
         settled = True
         gain, d = 0.0, 1.0
-        j = _largest(work, bits, mask)
-        while j >= 0:
+        while True:
+            j = _largest(work, bits, mask)
+            if j < 0:
+                break
             gain = 0.5 * np.float64(work[j]) * work[j]
             if gain <= penalty * floor:  # d >= floor: no atom from here on can pay
-                j = -1
+                j = np.int64(-1)
                 break
             d = _schur(G, shift, support, t, inverse, v, j)
             if d >= floor:
                 break
             settled = settled and gain <= penalty * (G[j, j] + shift)
             work[j] = 0
-            j = _largest(work, bits, mask)
         if j < 0 or gain <= penalty * d:
             break
         if t == cap:
@@ -171,7 +145,7 @@ def _polish_one(
     value = penalty * t
     for s in range(t):
         value -= 0.5 * w[s] * c[support[s]]
-    return t, inserted, value, square, settled
+    return t, inserted, value, settled
 
 
 @compiled
@@ -199,7 +173,7 @@ def polish_codes(
     ``C`` holds ``Y D`` on entry; ``shift`` times the old code is added here. ``restart`` 0: greedy only where
     there is no
     old support; 1: also where an atom came in; 2: always. ``spare`` is one row of scratch, ``bits`` the same memory as
-    integers. ``report`` gets for each sample the change of ``q``, ``||gradient||^2`` and whether the code is settled.
+    integers. ``report`` gets for each sample the change of ``q`` and whether the code is settled.
     """
     samples, m = C.shape
     U = np.empty((cap, m), C.dtype)
@@ -209,6 +183,10 @@ def polish_codes(
     v = np.empty(cap)
     w, w2 = np.empty(cap), np.empty(cap)
     s1, s2 = np.empty(cap, np.int32), np.empty(cap, np.int32)
+    order = np.empty(cap, np.int32)
+    for s in range(cap):
+        order[s] = s
+    stop, narrow_floor = C.dtype.type(penalty), C.dtype.type(floor)  # the types of greedy_codes: compiled once
     for p in range(samples):
         c = C[p]
         begin, end = starts[p], starts[p + 1]
@@ -222,23 +200,26 @@ def polish_codes(
             for r in range(begin, end):
                 product += np.float64(row[old[r]]) * old_values[r]
             before += 0.5 * product * old_values[s]
-        size = min(cap, end - begin)
-        for s in range(size):
-            s1[s] = old[begin + s]
-        t, inserted, value, square, fixed = 0, 1, 0.0, 0.0, False
-        if size > 0 or restart == 0:
-            t, inserted, value, square, fixed = _polish_one(
-                G, shift, c, spare, bits, mask, penalty, cap, floor, s1, size, inverse, w, v
-            )
-        if size == 0 or restart == 2 or (restart == 1 and inserted > 0):
-            for i in range(m):
-                spare[i] = c[i]
-            size = _greedy_one(G, shift, spare, bits, mask, penalty, penalty, cap, floor, U, R, b, s2)
-            t2, _, value2, square2, fixed2 = _polish_one(
+        held = min(cap, end - begin)
+        t, inserted, value, fixed = 0, 1, 0.0, False
+        for attempt in range(2):  # one place that calls the polish: it is compiled into each
+            size = held
+            if attempt == 0:
+                if held == 0 and restart != 0:
+                    continue
+                for s in range(held):
+                    s2[s] = old[begin + s]
+            else:
+                if held > 0 and (restart == 0 or (restart == 1 and inserted == 0)):
+                    break
+                for i in range(m):
+                    spare[i] = c[i]
+                size = _greedy_one(G, shift, spare, bits, mask, stop, stop, cap, narrow_floor, U, R, b, order, v, s2)
+            t2, inserted, value2, fixed2 = _polish_one(
                 G, shift, c, spare, bits, mask, penalty, cap, floor, s2, size, inverse, w2, v
             )
-            if value2 < value or begin == end:
-                t, value, square, fixed = t2, value2, square2, fixed2
+            if attempt == 0 or value2 < value or begin == end:
+                t, value, fixed = t2, value2, fixed2
                 for s in range(t):
                     s1[s], w[s] = s2[s], w2[s]
         for s in range(1, t):  # sorted by atom, as CSR wants it
@@ -252,5 +233,4 @@ def polish_codes(
             values[p, s] = w[s]
         counts[p] = t
         report[p, 0] = value - before
-        report[p, 1] = square
-        report[p, 2] = 1.0 if fixed else 0.0
+        report[p, 1] = 1.0 if fixed else 0.0
