@@ -64,7 +64,8 @@ def inner(x: Array, y: Array) -> float:
     order: Literal["C", "F"] = (
         "F" if a.flags.f_contiguous and b.flags.f_contiguous else "C"
     )  # no copy for transposed blocks
-    return _flat_inner(a.ravel(order), b.ravel(order))
+    left = a.ravel(order)
+    return _flat_inner(left, left if b is a else b.ravel(order))
 
 
 def _flat_inner(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> float:
@@ -72,7 +73,8 @@ def _flat_inner(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> float:
     total = 0.0
     for start in range(0, a.size, CHUNK):
         piece = slice(start, start + CHUNK)
-        total += float(np.dot(a[piece].astype(np.float64, copy=False), b[piece].astype(np.float64, copy=False)))
+        left = a[piece].astype(np.float64, copy=False)
+        total += float(np.dot(left, left if b is a else b[piece].astype(np.float64, copy=False)))
     return total
 
 

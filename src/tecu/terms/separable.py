@@ -69,8 +69,11 @@ class Separable:
             if np.ndim(bound) == 0 and abs(bound) == INFINITY:
                 continue
             edge = host(bound_like(bound, x)) if np.ndim(bound) else np.asarray(in_range(float(bound), x))
+            beyond = values - edge if sign > 0 else edge - values
+            if largest(beyond) <= 0.0:  # no entry is beyond the bound: the common case, without the scale's passes
+                continue
             finite = np.where(np.isfinite(edge), np.abs(edge), 1.0)
-            excess = largest(sign * (values - edge) / np.maximum(finite, 1.0))
+            excess = largest(beyond / np.maximum(finite, 1.0))
             if indicator(excess, tolerance) > 0:
                 return INFINITY
         return 0.0
