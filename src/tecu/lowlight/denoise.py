@@ -3,7 +3,8 @@ r"""Noise that the gain has brought up: measured, and smoothed only where it sho
 The noise is measured on ``R - G``, which has little of the scene in it: ``sigma`` is the median of ``|h|`` divided by
 ``.6745 * 6``, ``h`` the second difference along rows and columns. The result's luma is smoothed by a guided filter
 whose ``eps = (1.4 sigma A)^2 + 1e-5`` follows the local amplification ``A``, then both colour differences with the
-smoothed luma as their guide. The floor of eps keeps flat skies free of blotches.
+smoothed luma as their guide. The floor of eps keeps flat skies free of blotches. The guided filter of the colours is
+fitted on cells of 2 x 2 pixels and its coefficients are interpolated (He and Sun's fast guided filter).
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ from tecu.lowlight.grid import box_mean
 Pixels = np.ndarray[Any, Any]
 
 LUMA_RADIUS, LUMA_FACTOR = 2, 1.4
-COLOUR_RADIUS, COLOUR_FACTOR = 4, 3.0
+COLOUR_RADIUS, COLOUR_FACTOR = 2, 3.0  # the radius counts cells of 2 x 2 pixels
 EPS_FLOOR = 1e-5
-MARGIN = 2 * (LUMA_RADIUS + COLOUR_RADIUS)  # rows that a strip must see beyond its own
+MARGIN = 2 * (LUMA_RADIUS + 2 * COLOUR_RADIUS) + 2  # rows that a strip must see beyond its own; even, as cells are
 QUIET, LOUD = 2.0 / 255.0, 6.0 / 255.0  # below no smoothing, above all of it
 UNLIFTED, LIFTED = 1.3, 2.2  # the same for the amplification
 BANDS = 48  # triples of rows on which the noise is measured
@@ -81,8 +82,26 @@ def _luma_smoothed(y: Pixels, noise: Pixels) -> Pixels:
 
 
 def _guided(plane: Pixels, guide: Pixels, noise: Pixels) -> Pixels:
-    mean_g, mean_p = box_mean(guide, COLOUR_RADIUS), box_mean(plane, COLOUR_RADIUS)
-    variance = np.maximum(box_mean(guide * guide, COLOUR_RADIUS) - mean_g * mean_g, 0.0)
-    covariance = box_mean(guide * plane, COLOUR_RADIUS) - mean_g * mean_p
-    slope = covariance / (variance + (COLOUR_FACTOR * noise) ** 2 + EPS_FLOOR)
-    return np.asarray(box_mean(slope, COLOUR_RADIUS) * guide + box_mean(mean_p - slope * mean_g, COLOUR_RADIUS))
+    p, g = _halved(plane), _halved(guide)
+    mean_g, mean_p = box_mean(g, COLOUR_RADIUS), box_mean(p, COLOUR_RADIUS)
+    variance = np.maximum(box_mean(g * g, COLOUR_RADIUS) - mean_g * mean_g, 0.0)
+    covariance = box_mean(g * p, COLOUR_RADIUS) - mean_g * mean_p
+    slope = covariance / (variance + (COLOUR_FACTOR * noise[::2, ::2]) ** 2 + EPS_FLOOR)
+    offset = box_mean(mean_p - slope * mean_g, COLOUR_RADIUS)
+    return np.asarray(_doubled(box_mean(slope, COLOUR_RADIUS), guide.shape) * guide + _doubled(offset, guide.shape))
+
+
+def _halved(plane: Pixels) -> Pixels:
+    """Means over cells of 2 x 2; a last odd row or column counts twice."""
+    rows, columns = plane.shape
+    even = np.pad(plane, [(0, rows % 2), (0, columns % 2)], mode="edge")
+    return np.asarray(0.25 * (even[::2, ::2] + even[1::2, ::2] + even[::2, 1::2] + even[1::2, 1::2]), plane.dtype)
+
+
+def _doubled(plane: Pixels, shape: tuple[int, ...]) -> Pixels:
+    """Back to pixels: three quarters of a pixel's own cell and a quarter of the nearest other, along both axes."""
+    for axis in (0, 1):
+        place = np.arange(shape[axis])
+        own, other = place // 2, np.clip(place // 2 - 1 + place % 2 * 2, 0, plane.shape[axis] - 1)
+        plane = np.asarray(0.75 * plane.take(own, axis) + 0.25 * plane.take(other, axis), plane.dtype)
+    return plane

@@ -16,7 +16,7 @@ from tecu.lowlight.denoise import noise_level
 from tecu.lowlight.exposure import Exposure, amplification, illumination_at
 from tecu.lowlight.grid import enlarge, following, shrink, whitepoint
 from tecu.lowlight.images import pictures, through
-from tecu.lowlight.model import MODELS, Decomposition, decompose
+from tecu.lowlight.model import MODELS, decompose, illumination
 from tecu.lowlight.network import Network, Proposal, default_network
 from tecu.lowlight.render import render
 
@@ -99,8 +99,9 @@ class Enhancer:
             raise ValueError(f"decompose: method {self.method!r} has no decomposition; {_names()} have one")
         pixels = found[0]
         small = _rgb(shrink(_rgb(pixels)))
-        parts, _ = self._decompose(small)
-        slope, offset = following(parts.illumination, small.max(axis=-1))
+        brightest, proposal = np.ascontiguousarray(small.max(axis=-1)), self._proposal(small)
+        parts = decompose(brightest, brightest if proposal is None else proposal.illumination, self.method)
+        slope, offset = following(parts.illumination, brightest)
         shape = pixels.shape[:2]
         observed = pixels.astype(np.float32) / np.float32(whitepoint(pixels.dtype))
         light = illumination_at(observed.max(axis=-1), enlarge(slope, shape), enlarge(offset, shape))
@@ -131,9 +132,10 @@ class Enhancer:
 
     def _analyse(self, pixels: Pixels) -> Exposure:
         small = shrink(_rgb(pixels))
-        brightest = small.max(axis=-1)
-        parts, proposal = self._decompose(small)
-        slope, offset = following(parts.illumination, brightest)
+        brightest = np.ascontiguousarray(small.max(axis=-1))
+        proposal = self._proposal(small)
+        found = illumination(brightest, brightest if proposal is None else proposal.illumination, self.method)
+        slope, offset = following(found, brightest)
         light = illumination_at(brightest, slope, offset)
         if proposal is None or self.method in ("paper", "pam"):
             chosen = tone.by_rule(small, light)
@@ -146,12 +148,9 @@ class Enhancer:
             noise = max(noise, ROUNDING / whitepoint(pixels.dtype))
         return Exposure(slope, offset, chosen, lifted, noise)
 
-    def _decompose(self, small: Pixels) -> tuple[Decomposition, Proposal | None]:
-        brightest = np.ascontiguousarray(small.max(axis=-1))
-        if self.method == "pam":
-            return decompose(brightest, brightest, "pam"), None
-        proposal = self.network(small)
-        return decompose(brightest, proposal.illumination, self.method), proposal
+    def _proposal(self, small: Pixels) -> Proposal | None:
+        """What the networks say; one of the methods does without them."""
+        return None if self.method == "pam" else self.network(small)
 
     def _by_classical(self, pixels: Pixels) -> Pixels:
         """A classical method works on floats; strength blends its result with the picture."""

@@ -19,7 +19,7 @@ from tecu.lowlight.model import DARKEST, HEADROOM
 
 Pixels = np.ndarray[Any, Any]
 
-STRIP = 96
+STRIP = 288
 FRACTION = 9  # bits of the mantissa that the table of gains distinguishes: 0.1 % of the gain
 ROWS_A_CELL = 10  # rows of a cell that are averaged, at least; the noise of 200 pixels is small enough
 SIZE = {np.dtype(np.uint8): (1 << 13, 16), np.dtype(np.uint16): (1 << 16, 15)}  # of the curve's table; bits of a gain
@@ -104,7 +104,7 @@ def shrink(pixels: Pixels, shape: tuple[int, int]) -> Pixels:
 
 
 @njit(cache=True, nogil=True)
-def _cell_means(flat, down, across, step, channels, out):  # type: ignore[no-untyped-def]  # pragma: no cover
+def _cell_means(flat, down, across, step, channels, out):  # pragma: no cover
     sums = np.empty(flat.shape[1], np.uint32)
     for i in range(out.shape[0]):
         sums[:] = 0
@@ -122,13 +122,13 @@ def _cell_means(flat, down, across, step, channels, out):  # type: ignore[no-unt
 
 
 @njit(cache=True, nogil=True)
-def _add_row(row, sums):  # type: ignore[no-untyped-def]  # pragma: no cover
+def _add_row(row, sums):  # pragma: no cover
     for x in range(row.size):
         sums[x] += uint32(row[x])
 
 
 @njit(cache=True, nogil=True, fastmath=True)
-def _widen(row, left, across, out):  # type: ignore[no-untyped-def]  # pragma: no cover
+def _widen(row, left, across, out):  # pragma: no cover
     """A line of the grid, interpolated to the pixels of a row."""
     last = row.size - 1
     for x in range(out.size):
@@ -137,7 +137,7 @@ def _widen(row, left, across, out):  # type: ignore[no-untyped-def]  # pragma: n
 
 
 @njit(cache=True, nogil=True, fastmath=True)
-def _rgb_light(row, scale, a0, a1, b0, b1, part, light):  # type: ignore[no-untyped-def]  # pragma: no cover
+def _rgb_light(row, scale, a0, a1, b0, b1, part, light):  # pragma: no cover
     """``I = clip(a V + b, V / .97, 1)`` along a row."""
     for x in range(light.size):
         v = np.float32(max(row[3 * x], max(row[3 * x + 1], row[3 * x + 2]))) * scale
@@ -147,7 +147,7 @@ def _rgb_light(row, scale, a0, a1, b0, b1, part, light):  # type: ignore[no-unty
 
 
 @njit(cache=True, nogil=True, fastmath=True)
-def _grey_light(row, scale, a0, a1, b0, b1, part, light):  # type: ignore[no-untyped-def]  # pragma: no cover
+def _grey_light(row, scale, a0, a1, b0, b1, part, light):  # pragma: no cover
     for x in range(light.size):
         v = np.float32(row[x]) * scale
         a, b = a0[x] + part * (a1[x] - a0[x]), b0[x] + part * (b1[x] - b0[x])
@@ -156,7 +156,7 @@ def _grey_light(row, scale, a0, a1, b0, b1, part, light):  # type: ignore[no-unt
 
 
 @njit(cache=True, nogil=True)
-def _rgb_tone(row, out, bits, gain, table, black, fixed):  # type: ignore[no-untyped-def]  # pragma: no cover
+def _rgb_tone(row, out, bits, gain, table, black, fixed):  # pragma: no cover
     """``curve(O / I^s)`` along a row; the product is at most 1, because ``I >= V / .97`` and ``s <= 1``."""
     for x in range(bits.size):
         g = gain[uint64(uint32(bits[x] - _LOWEST) >> uint32(_SHIFT))]
@@ -172,7 +172,7 @@ def _rgb_tone(row, out, bits, gain, table, black, fixed):  # type: ignore[no-unt
 
 
 @njit(cache=True, nogil=True)
-def _grey_tone(row, out, bits, gain, table, black, fixed):  # type: ignore[no-untyped-def]  # pragma: no cover
+def _grey_tone(row, out, bits, gain, table, black, fixed):  # pragma: no cover
     for x in range(bits.size):
         g = gain[uint64(uint32(bits[x] - _LOWEST) >> uint32(_SHIFT))]
         v = row[x]
@@ -184,7 +184,7 @@ def _grey_tone(row, out, bits, gain, table, black, fixed):  # type: ignore[no-un
 
 
 @njit(cache=True, nogil=True)
-def _fill_rows(  # type: ignore[no-untyped-def]
+def _fill_rows(
     flat, out, first, last, base, slope, offset, top, down, left, across, gain, table, black, scale, fixed
 ):  # pragma: no cover
     """Rows ``first`` to ``last`` of the result, written to ``out`` from row ``first - base`` on."""
@@ -212,7 +212,7 @@ def _fill_rows(  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True, fastmath=True)
-def _enlarge_rows(plane, out, base, top, down, left, across):  # type: ignore[no-untyped-def]  # pragma: no cover
+def _enlarge_rows(plane, out, base, top, down, left, across):  # pragma: no cover
     """Rows of ``plane`` interpolated to the picture's pixels, from row ``base`` on."""
     width = out.shape[1]
     upper_row, lower_row = np.empty(width, np.float32), np.empty(width, np.float32)
@@ -229,7 +229,7 @@ def _enlarge_rows(plane, out, base, top, down, left, across):  # type: ignore[no
 
 
 @njit(cache=True, nogil=True)
-def _finish(strip, pixels, out, white):  # type: ignore[no-untyped-def]  # pragma: no cover
+def _finish(strip, pixels, out, white):  # pragma: no cover
     """Copy; white only where the picture was white already."""
     for y in range(out.shape[0]):
         source, before, row = strip[y], pixels[y], out[y]

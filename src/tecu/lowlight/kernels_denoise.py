@@ -17,46 +17,43 @@ Pixels = np.ndarray[Any, Any]
 
 _RED, _GREEN, _BLUE = np.float32(0.299), np.float32(0.587), np.float32(0.114)
 _ONE, _ZERO, _HALF = np.float32(1.0), np.float32(0.0), np.float32(0.5)
+_QUARTER, _MOST = np.float32(0.25), np.float32(0.75)
 
 
 def work_space(rows: int, columns: int) -> tuple[Pixels, Pixels]:
-    """Planes and row sums for strips of up to that many rows."""
+    """Planes of pixels and of cells, and row sums, for strips of up to that many rows."""
     return (
-        np.empty(10 * rows * columns, dtype=np.float32),
+        np.empty(6 * rows * columns + 12 * ((rows + 1) // 2) * ((columns + 1) // 2), dtype=np.float32),
         np.empty(columns + 2 * max(LUMA_RADIUS, COLOUR_RADIUS), dtype=np.float32),
     )
 
 
-def smoothed_strip(strip: Pixels, noise: Pixels, share: Pixels, planes: Pixels, sums: Pixels, scale: Any) -> None:
+def smoothed_strip(strip: Pixels, noise: Pixels, share: Pixels, space: Pixels, sums: Pixels, scale: Any) -> None:
     """Smooth ``strip`` in place."""
     # Handed over, not compiled in: the compiler's cache would not notice a change of the constants.
     factors = np.array([LUMA_FACTOR, COLOUR_FACTOR, EPS_FLOOR], dtype=np.float32)
-    shaped = planes[: 10 * noise.size].reshape(10, *noise.shape)
-    _smoothed_strip(strip, noise, share, shaped, sums, scale, factors)
+    rows, columns = noise.shape
+    planes = space[: 6 * noise.size].reshape(6, rows, columns)
+    rows, columns = (rows + 1) // 2, (columns + 1) // 2
+    cells = space[6 * noise.size :][: 12 * rows * columns].reshape(12, rows, columns)
+    _smoothed_strip(strip, noise, share, planes, cells, sums, scale, factors)
 
 
 @njit(cache=True, nogil=True, fastmath=True)
-def _five(sums, out, share):  # type: ignore[no-untyped-def]  # pragma: no cover
+def _five(sums, out, share):  # pragma: no cover
     for x in range(out.size):
         out[x] = (sums[x] + sums[x + 1] + sums[x + 2] + sums[x + 3] + sums[x + 4]) * share
 
 
 @njit(cache=True, nogil=True, fastmath=True)
-def _nine(sums, out, share):  # type: ignore[no-untyped-def]  # pragma: no cover
-    for x in range(out.size):
-        half = sums[x] + sums[x + 1] + sums[x + 2] + sums[x + 3] + sums[x + 4]
-        out[x] = (half + sums[x + 5] + sums[x + 6] + sums[x + 7] + sums[x + 8]) * share
-
-
-@njit(cache=True, nogil=True, fastmath=True)
-def _slide(sums, new, old):  # type: ignore[no-untyped-def]  # pragma: no cover
+def _slide(sums, new, old):  # pragma: no cover
     for x in range(new.size):
         sums[x] += new[x] - old[x]
 
 
 @njit(cache=True, nogil=True, fastmath=True)
-def _box(source, out, radius, sums):  # type: ignore[no-untyped-def]  # pragma: no cover
-    """Means over squares of radius 2 or 4, the border repeated: running sums down the columns, then along the rows."""
+def _box(source, out, radius, sums):  # pragma: no cover
+    """Means over squares of radius 2, the border repeated: running sums down the columns, then along the rows."""
     height, width = source.shape
     share = _ONE / np.float32((2 * radius + 1) ** 2)
     column = sums[radius : radius + width]
@@ -66,15 +63,12 @@ def _box(source, out, radius, sums):  # type: ignore[no-untyped-def]  # pragma: 
     for y in range(height):
         sums[:radius] = column[0]
         sums[radius + width : 2 * radius + width] = column[width - 1]
-        if radius == 2:
-            _five(sums, out[y], share)
-        else:
-            _nine(sums, out[y], share)
+        _five(sums, out[y], share)
         _slide(column, source[min(y + radius + 1, height - 1)], source[max(y - radius, 0)])
 
 
 @njit(cache=True, nogil=True, fastmath=True)
-def _luma_row(row, luma, square, scale):  # type: ignore[no-untyped-def]  # pragma: no cover
+def _luma_row(row, luma, square, scale):  # pragma: no cover
     for x in range(luma.size):
         y = (_RED * row[3 * x] + _GREEN * row[3 * x + 1] + _BLUE * row[3 * x + 2]) * scale
         luma[x] = y
@@ -82,7 +76,7 @@ def _luma_row(row, luma, square, scale):  # type: ignore[no-untyped-def]  # prag
 
 
 @njit(cache=True, nogil=True, fastmath=True)
-def _grey_row(row, luma, square, scale):  # type: ignore[no-untyped-def]  # pragma: no cover
+def _grey_row(row, luma, square, scale):  # pragma: no cover
     for x in range(luma.size):
         y = row[x] * scale
         luma[x] = y
@@ -90,7 +84,7 @@ def _grey_row(row, luma, square, scale):  # type: ignore[no-untyped-def]  # prag
 
 
 @njit(cache=True, nogil=True, fastmath=True)
-def _luma_fit(mean, square, noise, factor, floor):  # type: ignore[no-untyped-def]  # pragma: no cover
+def _luma_fit(mean, square, noise, factor, floor):  # pragma: no cover
     """``square`` becomes the slope, ``mean`` the offset of the luma's guided filter."""
     for x in range(mean.size):
         m = mean[x]
@@ -102,7 +96,7 @@ def _luma_fit(mean, square, noise, factor, floor):  # type: ignore[no-untyped-de
 
 
 @njit(cache=True, nogil=True, fastmath=True)
-def _colour_fit(mean, square, plane, product, noise, factor, floor):  # type: ignore[no-untyped-def]  # pragma: no cover
+def _colour_fit(mean, square, plane, product, noise, factor, floor):  # pragma: no cover
     """``product`` becomes the slope, ``plane`` the offset of a colour difference."""
     for x in range(mean.size):
         m, p = mean[x], plane[x]
@@ -114,28 +108,66 @@ def _colour_fit(mean, square, plane, product, noise, factor, floor):  # type: ig
 
 
 @njit(cache=True, nogil=True, fastmath=True)
-def _line(slope, guide, offset, out):  # type: ignore[no-untyped-def]  # pragma: no cover
+def _line(slope, guide, offset, out):  # pragma: no cover
     for x in range(out.size):
         out[x] = slope[x] * guide[x] + offset[x]
 
 
 @njit(cache=True, nogil=True, fastmath=True)
-def _difference(row, channel, luma, clean, plane, product, scale):  # type: ignore[no-untyped-def]  # pragma: no cover
-    for x in range(luma.size):
-        d = row[3 * x + channel] * scale - luma[x]
-        plane[x] = d
-        product[x] = d * clean[x]
+def _product(one, other, out):  # pragma: no cover
+    for x in range(out.size):
+        out[x] = one[x] * other[x]
 
 
 @njit(cache=True, nogil=True, fastmath=True)
-def _rounded(value, scale):  # type: ignore[no-untyped-def]  # pragma: no cover
+def _halve(upper, lower, out):  # pragma: no cover
+    """Two rows to means over cells of 2 x 2; a last odd column counts twice."""
+    pairs = upper.size // 2
+    for x in range(pairs):
+        out[x] = _QUARTER * (upper[2 * x] + upper[2 * x + 1] + lower[2 * x] + lower[2 * x + 1])
+    if pairs < out.size:
+        out[pairs] = _HALF * (upper[2 * pairs] + lower[2 * pairs])
+
+
+@njit(cache=True, nogil=True, fastmath=True)
+def _half_difference(upper, lower, channel, luma, out, scale):  # pragma: no cover
+    """A channel of two rows of pixels minus the luma, on cells of 2 x 2."""
+    share, pairs = _QUARTER * scale, upper.size // 6
+    for x in range(pairs):
+        k = 6 * x + channel
+        total = np.int32(upper[k]) + np.int32(upper[k + 3]) + np.int32(lower[k]) + np.int32(lower[k + 3])
+        out[x] = np.float32(total) * share - luma[x]
+    if pairs < out.size:
+        k = 6 * pairs + channel
+        out[pairs] = np.float32(np.int32(upper[k]) + np.int32(lower[k])) * _HALF * scale - luma[pairs]
+
+
+@njit(cache=True, nogil=True, fastmath=True)
+def _double(own, other, blend, out):  # pragma: no cover
+    """A row of pixels from its own row of cells and the nearest other."""
+    last = own.size - 1
+    for x in range(own.size):
+        blend[x] = _MOST * own[x] + _QUARTER * other[x]
+    out[0] = blend[0]
+    for x in range(1, (out.size + 1) // 2):
+        out[2 * x - 1] = _MOST * blend[x - 1] + _QUARTER * blend[x]
+        out[2 * x] = _MOST * blend[x] + _QUARTER * blend[x - 1]
+    if out.size % 2 == 0:
+        out[out.size - 1] = blend[last]
+
+
+@njit(cache=True, nogil=True, fastmath=True)
+def _rounded(value, scale):  # pragma: no cover
     return np.int32(min(max(value, _ZERO), _ONE) / scale + _HALF)
 
 
 @njit(cache=True, nogil=True, fastmath=True)
-def _mix_rgb(row, clean, red, blue, share, scale):  # type: ignore[no-untyped-def]  # pragma: no cover
+def _mix_rgb(row, clean, lines, share, scale):  # pragma: no cover
+    """``lines``: slope and offset of red, then those of blue."""
+    red_slope, red_offset, blue_slope, blue_offset = lines[0], lines[1], lines[2], lines[3]
     for x in range(clean.size):
-        y, r, b, s = clean[x], red[x], blue[x], share[x]
+        y, s = clean[x], share[x]
+        r, b = red_slope[x] * y + red_offset[x], blue_slope[x] * y + blue_offset[x]
         g = -(_RED * r + _BLUE * b) / _GREEN
         old = row[3 * x] * scale
         row[3 * x] = _rounded(old + s * (y + r - old), scale)
@@ -146,13 +178,13 @@ def _mix_rgb(row, clean, red, blue, share, scale):  # type: ignore[no-untyped-de
 
 
 @njit(cache=True, nogil=True, fastmath=True)
-def _mix_grey(row, clean, luma, share, scale):  # type: ignore[no-untyped-def]  # pragma: no cover
+def _mix_grey(row, clean, luma, share, scale):  # pragma: no cover
     for x in range(clean.size):
         row[x] = _rounded(luma[x] + share[x] * (clean[x] - luma[x]), scale)
 
 
 @njit(cache=True, nogil=True, fastmath=True)
-def _smoothed_strip(strip, noise, share, planes, sums, scale, factors):  # type: ignore[no-untyped-def]  # pragma: no cover
+def _smoothed_strip(strip, noise, share, planes, cells, sums, scale, factors):  # pragma: no cover
     height, width = noise.shape
     rgb = strip.shape[1] == 3 * width
     luma, clean = planes[0, :height], planes[1, :height]
@@ -174,22 +206,38 @@ def _smoothed_strip(strip, noise, share, planes, sums, scale, factors):  # type:
         for y in range(height):
             _mix_grey(strip[y], clean[y], luma[y], share[y], scale)
         return
-    mean, square = planes[6, :height], planes[7, :height]
-    for y in range(height):
-        _line(clean[y], clean[y], np.zeros_like(clean[y]), a[y])
-    _box(clean, mean, COLOUR_RADIUS, sums)
+    _colours(strip, luma, clean, noise, share, cells, sums, scale, factors)
+
+
+@njit(cache=True, nogil=True, fastmath=True)
+def _colours(strip, luma, clean, noise, share, cells, sums, scale, factors):  # pragma: no cover
+    """Both colour differences by the fast guided filter, and the strip's pixels from them and the clean luma."""
+    height, width = clean.shape
+    rows, columns = cells.shape[1:]
+    grey, guide, mean, square = cells[0], cells[1], cells[2], cells[3]
+    level, a, b, c = cells[4], cells[5], cells[6], cells[7]
+    for y in range(rows):
+        below = min(2 * y + 1, height - 1)
+        _halve(luma[2 * y], luma[below], grey[y])
+        _halve(clean[2 * y], clean[below], guide[y])
+        _product(guide[y], guide[y], a[y])
+        level[y] = noise[2 * y, ::2]
+    _box(guide, mean, COLOUR_RADIUS, sums)
     _box(a, square, COLOUR_RADIUS, sums)
     for place in range(2):
-        colour = planes[8 + place, :height]
-        for y in range(height):
-            _difference(strip[y], 2 * place, luma[y], clean[y], a[y], b[y], scale)
+        slope, offset = cells[8 + 2 * place], cells[9 + 2 * place]
+        for y in range(rows):
+            _half_difference(strip[2 * y], strip[min(2 * y + 1, height - 1)], 2 * place, grey[y], a[y], scale)
+            _product(a[y], guide[y], b[y])
         _box(a, c, COLOUR_RADIUS, sums)
-        _box(b, d, COLOUR_RADIUS, sums)
-        for y in range(height):
-            _colour_fit(mean[y], square[y], c[y], d[y], noise[y], factors[1], factors[2])
-        _box(c, a, COLOUR_RADIUS, sums)
-        _box(d, b, COLOUR_RADIUS, sums)
-        for y in range(height):
-            _line(b[y], clean[y], a[y], colour[y])
+        _box(b, a, COLOUR_RADIUS, sums)
+        for y in range(rows):
+            _colour_fit(mean[y], square[y], c[y], a[y], level[y], factors[1], factors[2])
+        _box(a, slope, COLOUR_RADIUS, sums)
+        _box(c, offset, COLOUR_RADIUS, sums)
+    lines, blend = np.empty((4, width), np.float32), np.empty(columns, np.float32)
     for y in range(height):
-        _mix_rgb(strip[y], clean[y], planes[8, y], planes[9, y], share[y], scale)
+        own, other = y // 2, min(max(y // 2 - 1 + y % 2 * 2, 0), rows - 1)
+        for k in range(4):
+            _double(cells[8 + k, own], cells[8 + k, other], blend, lines[k])
+        _mix_rgb(strip[y], clean[y], lines, share[y], scale)

@@ -22,7 +22,7 @@ from tecu.lowlight.files.sixteen import is_sixteen_bit_colour, read_sixteen
 
 MAX_PIXELS = 200_000_000
 MAX_STREAM = 1 << 30  # bytes held in memory when a pipe is read
-STRIP = 128  # rows
+STRIP = 64  # rows
 FORMATS = {
     "JPEG": (".jpg", ".jpeg", ".jpe", ".jfif"),
     "PNG": (".png",),
