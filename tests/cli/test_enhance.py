@@ -142,6 +142,13 @@ def test_parts(photo, tmp_path, capsys):
     assert read_photo(tmp_path / "b-reflectance.png").pixels.min() == 65535
 
 
+def test_parts_are_refused_before_the_first_photo_where_the_method_has_none(photo, tmp_path, capsys):
+    target = tmp_path / "b.png"
+    assert main(["enhance", str(photo), "-o", str(target), "--decompose", "--method", "lime"]) == 1
+    assert "'lime' does not give illumination and reflectance; tecu" in capsys.readouterr().err
+    assert not target.exists()
+
+
 def test_limits_and_metadata_options(photo, tmp_path, capsys):
     assert main(["enhance", str(photo), "-o", str(tmp_path / "b.png"), "--max-pixels", "100"]) == 2
     assert "the limit is 100" in capsys.readouterr().err

@@ -114,6 +114,13 @@ def _refused(refusal: Refusal) -> Outcome:
 
 def _enhancer_problem(settings: Settings) -> int | None:
     """Find out about a wrong method, strength or model before the first photo."""
+    from tecu.lowlight.model import MODELS
+
+    if settings.decompose and settings.method not in MODELS:
+        names = ", ".join(MODELS)
+        raise click.UsageError(
+            f"--decompose: method {settings.method!r} does not give illumination and reflectance; {names} do"
+        )
     try:
         make_enhancer(settings)
     except (ValueError, TypeError, OSError) as error:
