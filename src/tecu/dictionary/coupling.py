@@ -40,7 +40,8 @@ class BatchedFactorization(BlockCoupling):
     """
 
     def __init__(self, Y: Any, batches: Sequence[slice], team: Workers | None = None) -> None:
-        self.rows = Y if isinstance(Y, Rows) else Rows(Y)
+        self._rows = Y if isinstance(Y, Rows) else Rows(Y)
+        self.data, self.dtype = self._rows.X, str(self._rows.dtype)  # what a fingerprint of the problem looks at
         self.batches = list(batches)
         self.names = [f"W{i}" for i in range(len(batches))]
         self.blocks = (*self.names, "D")
@@ -53,6 +54,11 @@ class BatchedFactorization(BlockCoupling):
 
     def __repr__(self) -> str:
         return f"BatchedFactorization({self.rows!r}, {len(self.batches)} batches)"
+
+    @property
+    def rows(self) -> Rows:
+        """``Y`` by slices."""
+        return self._rows
 
     @property
     def team(self) -> Workers:
