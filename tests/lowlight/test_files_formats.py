@@ -11,6 +11,7 @@ from skimage import data
 from skimage import io as skio
 
 from tecu.lowlight.files import Photo, encode_photo, read_photo, write_photo
+from tecu.lowlight.grid import LARGE
 from tecu.metrics import psnr
 
 RNG = np.random.default_rng(0)
@@ -167,6 +168,15 @@ def test_lossy_formats_stay_close(tmp_path, suffix):
 def test_pillow_agrees_with_what_is_read(format, mode):
     file = saved(Image.fromarray(PHOTO).convert(mode), format)
     assert np.array_equal(read_photo(file).pixels, np.asarray(Image.open(io.BytesIO(file))))
+
+
+@pytest.mark.parametrize("rows", [700, 701])
+def test_large_jpeg_is_pillows_own(rows):
+    """Large photos go to Pillow in its own layout; the file is the same, byte by byte."""
+    pixels = np.tile(PHOTO, (8, 8, 1))[:rows, :1001]
+    assert pixels.shape[0] * pixels.shape[1] >= LARGE
+    options = {"quality": 95, "subsampling": 0, "progressive": False}
+    assert encode_photo(Photo(pixels), "JPEG")[0] == saved(Image.fromarray(pixels), "JPEG", **options)
 
 
 def test_scikit_image_reads_what_is_written(tmp_path):

@@ -103,6 +103,24 @@ def shrink(pixels: Pixels, shape: tuple[int, int]) -> Pixels:
     return out
 
 
+def padded(pixels: Pixels) -> Pixels:
+    """``h x w x 3`` bytes to ``h x w x 4`` with 255 as the fourth, the layout in which Pillow holds RGB."""
+    pixels = np.ascontiguousarray(pixels)
+    height, width, _ = pixels.shape
+    out = np.empty((height, width, 4), dtype=np.uint8)
+    _pad_rows(pixels.reshape(height, -1), out.reshape(height, -1))
+    return out
+
+
+@njit(cache=True, nogil=True)
+def _pad_rows(flat, out):  # pragma: no cover
+    for y in range(flat.shape[0]):
+        row, wide = flat[y], out[y]
+        for x in range(wide.size // 4):
+            wide[4 * x], wide[4 * x + 1], wide[4 * x + 2] = row[3 * x], row[3 * x + 1], row[3 * x + 2]
+            wide[4 * x + 3] = 255
+
+
 @njit(cache=True, nogil=True)
 def _cell_means(flat, down, across, step, channels, out):  # pragma: no cover
     sums = np.empty(flat.shape[1], np.uint32)

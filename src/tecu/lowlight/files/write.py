@@ -16,6 +16,7 @@ from tecu.lowlight.files.metadata import save_options
 from tecu.lowlight.files.pack import encode_png, encode_tiff
 from tecu.lowlight.files.photo import Encoding, Metadata, Photo, Pixels
 from tecu.lowlight.files.read import FORMATS
+from tecu.lowlight.grid import LARGE
 
 WRITABLE = {suffix: kind for kind, suffixes in FORMATS.items() for suffix in suffixes}
 """Format by suffix (lower case)."""
@@ -89,12 +90,22 @@ def encode_photo(
     if format == "BMP" and (metadata.exif or metadata.icc):
         notes.append("BMP holds no EXIF data and no ICC profile: they were dropped")
     samples = _joined(pixels, alpha)
-    image = Image.fromarray(samples[..., 0] if samples.shape[2] == 1 else samples)
+    image = _image(samples, format)
     return _save(image, format, photo.encoding, metadata, name), tuple(notes)
 
 
+def _image(samples: Pixels, format: str) -> Image.Image:
+    """Pillow's image of ``samples``. For a large JPEG in Pillow's own layout: a quarter of the time of its copy."""
+    rows, columns, channels = samples.shape
+    if format == "JPEG" and channels == 3 and rows * columns >= LARGE:
+        from tecu.lowlight.kernels import padded
+
+        return Image.frombuffer("RGBX", (columns, rows), padded(samples), "raw", "RGBX", 0, 1)
+    return Image.fromarray(samples[..., 0] if channels == 1 else samples)
+
+
 def _save(image: Image.Image, format: str, encoding: Encoding, metadata: Metadata, name: str) -> bytes:
-    options = save_options(metadata) | _options(format, encoding, image.mode)
+    options = save_options(metadata) | _options(format, encoding, image.mode.removesuffix("X"))
     out = io.BytesIO()
     try:
         image.save(out, format, **options)
