@@ -1,5 +1,7 @@
 """Compiled kernels against their readable twins; the way to the grid and back."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.ndimage import gaussian_filter
@@ -48,6 +50,25 @@ def test_strips_leave_no_seams(noisy):
     for compiled in (False, True):
         result = render(tall, twice, True, compiled=compiled).astype(int)
         assert np.abs(result - result[::-1]).max() <= 1
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_headroom_bounds_the_gain(noisy, compiled):
+    """With the diagonal as the curve no pixel below the headroom is raised above it, and a brighter one stays."""
+    for headroom in (0.6, 0.8, 0.99):
+        exposure = Enhancer(headroom=headroom, denoise=False).analyse(noisy)
+        plain = replace(exposure, tone=Tone(1.0, np.linspace(0.0, 1.0, 4097)))
+        result, before = render(noisy, plain, False, compiled=compiled), noisy.max(axis=-1)
+        raised = result.max(axis=-1)
+        assert raised[before <= 255 * headroom].max() <= 255 * headroom + 1
+        assert np.all(np.abs(raised.astype(int) - before)[before > 255 * headroom + 1] <= 1)
+        assert raised.max() > before[before <= 255 * headroom].max() or headroom < 0.7
+
+
+@pytest.mark.parametrize("headroom", [0.2, 1.0, float("nan"), "much"])
+def test_headroom_is_checked(headroom):
+    with pytest.raises(ValueError, match=r"headroom must be a number from 0\.5 to 0\.99"):
+        Enhancer(headroom=headroom)
 
 
 def test_compiled_shrinking_agrees_with_means():

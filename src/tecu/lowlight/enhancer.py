@@ -16,13 +16,14 @@ from tecu.lowlight.denoise import noise_level
 from tecu.lowlight.exposure import Exposure, amplification, illumination_at
 from tecu.lowlight.grid import enlarge, following, shrink, whitepoint
 from tecu.lowlight.images import pictures, through
-from tecu.lowlight.model import MODELS, decompose, illumination
+from tecu.lowlight.model import HEADROOM, MODELS, decompose, illumination
 from tecu.lowlight.network import Network, Proposal, default_network
 from tecu.lowlight.render import render
 
 Pixels = np.ndarray[Any, Any]
 
 STRONGEST = 2.0
+LEAST_HEADROOM, MOST_HEADROOM = 0.5, 0.99  # beyond it the compiled table of gains has no room for rounding
 ROUNDING = 0.35  # levels: what rounding alone does, a little more than 1 / sqrt(12)
 
 
@@ -49,6 +50,9 @@ class Enhancer:
         Whether to smooth the noise that the gain has brought up. A picture without noise is not touched by it.
     model
         An ONNX file from ``tecu train``, instead of the weights in the package.
+    headroom
+        How near to white (1) the gain may bring a pixel, from 0.5 to 0.99; brighter pixels are not raised. The
+        classical methods do not know it.
 
     Examples
     --------
@@ -68,9 +72,15 @@ class Enhancer:
         denoise: bool = True,
         *,
         model: str | Path | None = None,
+        headroom: float = HEADROOM,
     ) -> None:
         if not (isinstance(strength, int | float) and 0.0 <= strength <= STRONGEST):  # also refuses NaN
             raise ValueError(f"strength must be a number from 0 to {STRONGEST:g}, got {strength!r}")
+        if not (isinstance(headroom, int | float) and LEAST_HEADROOM <= headroom <= MOST_HEADROOM):
+            raise ValueError(
+                f"headroom must be a number from {LEAST_HEADROOM:g} to {MOST_HEADROOM:g}, got {headroom!r}"
+            )
+        self.headroom = float(headroom)
         self.method, self.strength, self.denoise = method, float(strength), bool(denoise)
         self._classical = None if method in MODELS else _classical(method)
         self._model = model
@@ -79,7 +89,8 @@ class Enhancer:
 
     def __repr__(self) -> str:
         model = "" if self._model is None else f", model={str(self._model)!r}"
-        return f"Enhancer({self.method!r}, strength={self.strength:g}, denoise={self.denoise}{model})"
+        room = "" if self.headroom == HEADROOM else f", headroom={self.headroom:g}"
+        return f"Enhancer({self.method!r}, strength={self.strength:g}, denoise={self.denoise}{model}{room})"
 
     @cached_property
     def network(self) -> Network:
@@ -142,11 +153,12 @@ class Enhancer:
         else:
             chosen = tone.by_network(small, light, proposal.exponent, proposal.knots)
         chosen = chosen.with_strength(self.strength)
+        light = illumination_at(brightest, slope, offset, self.headroom)
         lifted = amplification(brightest, light, chosen)
         noise = noise_level(pixels, whitepoint(pixels.dtype)) if self.denoise else 0.0
         if self.denoise and pixels.dtype.kind == "u":
             noise = max(noise, ROUNDING / whitepoint(pixels.dtype))
-        return Exposure(slope, offset, chosen, lifted, noise)
+        return Exposure(slope, offset, chosen, lifted, noise, self.headroom)
 
     def _proposal(self, small: Pixels) -> Proposal | None:
         """What the networks say; one of the methods does without them."""

@@ -20,7 +20,7 @@ NEARLY_BLACK = 8.0 / 255.0
 class Exposure:
     """Illumination ``I = slope V + offset`` (maps on the grid), tone, amplification on the grid, noise of the input.
 
-    ``result = tone.curve(O / I^tone.exponent)``, ``V = max(R, G, B)``, ``I`` kept in ``[V / .97, 1]``.
+    ``result = tone.curve(O / I^tone.exponent)``, ``V = max(R, G, B)``, ``I`` kept in ``[V / headroom, 1]``.
     """
 
     slope: Pixels
@@ -28,6 +28,7 @@ class Exposure:
     tone: Tone
     amplification: Pixels
     noise: float = 0.0
+    headroom: float = HEADROOM
 
     def blend(self, other: Exposure, weight: float) -> Exposure:
         """``(1 - weight)`` of this and ``weight`` of the other, part by part; the other alone if its grid differs."""
@@ -46,6 +47,7 @@ class Exposure:
             ),
             np.asarray(mix(self.amplification, other.amplification), dtype=np.float32),
             float(mix(self.noise, other.noise)),
+            float(mix(self.headroom, other.headroom)),
         )
 
     def smoothing(self) -> tuple[Pixels, Pixels]:
@@ -64,9 +66,9 @@ def near_black(brightest: Pixels, exponent: float) -> tuple[Pixels, Pixels]:
     return np.asarray(strength * t * t), np.asarray(1.0 - 0.9 * strength * t * t * t)
 
 
-def illumination_at(brightest: Pixels, slope: Pixels, offset: Pixels) -> Pixels:
-    """``clip(slope V + offset, V / .97, 1)``."""
-    lowest = np.clip(brightest / np.float32(HEADROOM), DARKEST, 1.0)
+def illumination_at(brightest: Pixels, slope: Pixels, offset: Pixels, headroom: float = HEADROOM) -> Pixels:
+    """``clip(slope V + offset, V / headroom, 1)``: a pixel brighter than ``headroom`` is not raised at all."""
+    lowest = np.clip(brightest / np.float32(headroom), DARKEST, 1.0)
     return np.asarray(np.clip(slope * brightest + offset, lowest, 1.0))
 
 

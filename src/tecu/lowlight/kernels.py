@@ -15,7 +15,7 @@ from tecu.lowlight.denoise import MARGIN
 from tecu.lowlight.exposure import NEARLY_BLACK, Exposure, near_black
 from tecu.lowlight.grid import positions, whitepoint
 from tecu.lowlight.kernels_denoise import smoothed_strip, work_space
-from tecu.lowlight.model import DARKEST, HEADROOM
+from tecu.lowlight.model import DARKEST
 
 Pixels = np.ndarray[Any, Any]
 
@@ -38,8 +38,9 @@ def render(pixels: Pixels, exposure: Exposure, smoothing: tuple[Pixels, Pixels] 
     table, black = table_of(exposure, pixels.dtype), black_levels(exposure, pixels.dtype)
     scene = (exposure.slope, exposure.offset, *rows, *columns, gain, table, black)
     scale, bits = np.float32(1.0 / whitepoint(pixels.dtype)), np.uint32(fixed)
+    steep = np.float32(1.0 / exposure.headroom)
     if smoothing is None:
-        _fill_rows(flat, out.reshape(height, -1), 0, height, 0, *scene, scale, bits)
+        _fill_rows(flat, out.reshape(height, -1), 0, height, 0, *scene, scale, bits, steep)
         return out
     noise, share = smoothing
     deepest = min(STRIP + 2 * MARGIN, height)
@@ -51,7 +52,7 @@ def render(pixels: Pixels, exposure: Exposure, smoothing: tuple[Pixels, Pixels] 
         bottom = min(top + STRIP, height)
         first, last = max(top - MARGIN, 0), min(bottom + MARGIN, height)
         depth, inner = last - first, slice(top - first, bottom - first)
-        _fill_rows(flat, strip, first, last, first, *scene, scale, bits)
+        _fill_rows(flat, strip, first, last, first, *scene, scale, bits, steep)
         _enlarge_rows(share, shares[:depth], first, *rows, *columns)
         if np.any(shares[:depth]):  # else there is nothing to smooth in this strip
             _enlarge_rows(noise, noises[:depth], first, *rows, *columns)
@@ -155,27 +156,27 @@ def _widen(row, left, across, out):  # pragma: no cover
 
 
 @njit(cache=True, nogil=True, fastmath=True)
-def _rgb_light(row, scale, a0, a1, b0, b1, part, light):  # pragma: no cover
-    """``I = clip(a V + b, V / .97, 1)`` along a row."""
+def _rgb_light(row, scale, steep, a0, a1, b0, b1, part, light):  # pragma: no cover
+    """``I = clip(a V + b, steep V, 1)`` along a row."""
     for x in range(light.size):
         v = np.float32(max(row[3 * x], max(row[3 * x + 1], row[3 * x + 2]))) * scale
         a, b = a0[x] + part * (a1[x] - a0[x]), b0[x] + part * (b1[x] - b0[x])
-        lowest = max(v * np.float32(1.0 / HEADROOM), np.float32(DARKEST))
+        lowest = max(v * steep, np.float32(DARKEST))
         light[x] = min(max(a * v + b, lowest), np.float32(1.0))
 
 
 @njit(cache=True, nogil=True, fastmath=True)
-def _grey_light(row, scale, a0, a1, b0, b1, part, light):  # pragma: no cover
+def _grey_light(row, scale, steep, a0, a1, b0, b1, part, light):  # pragma: no cover
     for x in range(light.size):
         v = np.float32(row[x]) * scale
         a, b = a0[x] + part * (a1[x] - a0[x]), b0[x] + part * (b1[x] - b0[x])
-        lowest = max(v * np.float32(1.0 / HEADROOM), np.float32(DARKEST))
+        lowest = max(v * steep, np.float32(DARKEST))
         light[x] = min(max(a * v + b, lowest), np.float32(1.0))
 
 
 @njit(cache=True, nogil=True)
 def _rgb_tone(row, out, bits, gain, table, black, fixed):  # pragma: no cover
-    """``curve(O / I^s)`` along a row; the product is at most 1, because ``I >= V / .97`` and ``s <= 1``."""
+    """``curve(O / I^s)`` along a row; the product is at most 1, because ``I >= V / headroom`` and ``s <= 1``."""
     for x in range(bits.size):
         g = gain[uint64(uint32(bits[x] - _LOWEST) >> uint32(_SHIFT))]
         v = max(row[3 * x], max(row[3 * x + 1], row[3 * x + 2]))
@@ -203,7 +204,7 @@ def _grey_tone(row, out, bits, gain, table, black, fixed):  # pragma: no cover
 
 @njit(cache=True, nogil=True)
 def _fill_rows(
-    flat, out, first, last, base, slope, offset, top, down, left, across, gain, table, black, scale, fixed
+    flat, out, first, last, base, slope, offset, top, down, left, across, gain, table, black, scale, fixed, steep
 ):  # pragma: no cover
     """Rows ``first`` to ``last`` of the result, written to ``out`` from row ``first - base`` on."""
     width = left.size
@@ -222,10 +223,10 @@ def _fill_rows(
             _widen(offset[lower], left, across, lines[3])
             known = upper
         if rgb:
-            _rgb_light(flat[y], scale, lines[0], lines[1], lines[2], lines[3], down[y], light)
+            _rgb_light(flat[y], scale, steep, lines[0], lines[1], lines[2], lines[3], down[y], light)
             _rgb_tone(flat[y], out[y - base], bits, gain, table, black, fixed)
         else:
-            _grey_light(flat[y], scale, lines[0], lines[1], lines[2], lines[3], down[y], light)
+            _grey_light(flat[y], scale, steep, lines[0], lines[1], lines[2], lines[3], down[y], light)
             _grey_tone(flat[y], out[y - base], bits, gain, table, black, fixed)
 
 

@@ -50,7 +50,7 @@ def _curved(pixels: Pixels, exposure: Exposure, slope: Pixels, offset: Pixels) -
     kind: Any = np.float64 if pixels.dtype == np.float64 else np.float32
     observed: Pixels = np.asarray(pixels, dtype=kind) * kind(1.0 / whitepoint(pixels.dtype))
     brightest = observed.max(axis=-1)
-    light = illumination_at(brightest, slope, offset)
+    light = illumination_at(brightest, slope, offset, exposure.headroom)
     grey, dim = (part.astype(kind)[..., None] for part in near_black(brightest, exposure.tone.exponent))
     if np.any(grey):
         observed = dim * (observed + grey * (brightest[..., None] - observed))
