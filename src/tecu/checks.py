@@ -81,6 +81,8 @@ def _check_gradient(
 
 
 def _direction(x: Array, gradient: Array, rng: np.random.Generator) -> Array:
+    if arrays.is_elsewhere(x):
+        return x.direction(gradient, rng)
     if arrays.is_sparse(x):
         return _sparse_direction(x, gradient, rng)
     noise = arrays.from_numpy(rng.standard_normal(tuple(x.shape)), x)
