@@ -1,14 +1,11 @@
-"""Saving and loading a state: one ``.npz`` file, no pickle, written atomically."""
+"""Saving and loading a state: one ``.npz`` file, no pickle, written whole or not at all."""
 
 from __future__ import annotations
 
 import enum
 import hashlib
-import json
 import os
-import tempfile
 import time
-import zipfile
 from collections.abc import Mapping
 from dataclasses import asdict, fields, is_dataclass
 from pathlib import Path
@@ -17,9 +14,15 @@ from typing import Any
 import numpy as np
 
 from tecu import arrays
+from tecu.archive import Store, read_archive, write_archive
+from tecu.atomic import shown
 from tecu.state import Check, Outcome, Standing, State, Visit, VisitLog
 
 FORMAT = "tecu-state-1"
+TYPES: dict[str, Any] = {
+    "t": int, "value": int | float, "start_value": int | float, "seconds": int | float, "best_value": int | float,
+    "fingerprint": str, "standing": dict, "visits": dict, "memory": dict, "checks": list,
+}  # fmt: skip
 SAMPLE = 1 << 18  # entries of a large array that go into a fingerprint
 
 
@@ -53,30 +56,40 @@ def save_state(path: str | os.PathLike[str], state: State) -> None:
         "fingerprint": state.fingerprint,
         "visits": _pack_visits(state.visits, store),
     }
-    store["document"] = np.frombuffer(json.dumps(document).encode(), dtype=np.uint8)
-    write_atomically(Path(path), store)
+    write_archive(path, document, store)
 
 
 def load_state(path: str | os.PathLike[str]) -> State:
-    """Read a state that :func:`save_state` wrote."""
-    store = read_arrays(Path(path))
+    """Read a state that :func:`save_state` wrote; ``ValueError`` says why another file is not one."""
+    document, store = read_archive(path, FORMAT, "a saved state")
     try:
-        document = json.loads(bytes(store["document"]))
-        found = document["format"]
-    except (KeyError, ValueError, TypeError) as reason:
-        raise ValueError(f"{path} is not a saved state") from reason
-    if found != FORMAT:
-        raise ValueError(f"{path} has the format {found!r}, this version reads {FORMAT!r}")
-    z = _unpack(document["z"], store)
+        return _state(document, store)
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError, RecursionError) as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise ValueError(f"{shown(path)} is not a whole saved state: {reason}") from error
+
+
+def _state(document: Mapping[str, Any], store: Store) -> State:
+    for name, kinds in TYPES.items():
+        if not isinstance(document[name], kinds) or isinstance(document[name], bool):
+            raise TypeError(f"{name!r} is of the wrong type")
+    z = _blocks(document["z"], store)
     visits = _unpack_visits(document["visits"], store)
     return State(
-        t=document["t"], z=z, before=_unpack(document["before"], store), memory=_unpack(document["memory"], store),
+        t=document["t"], z=z, before=_blocks(document["before"], store), memory=_unpack(document["memory"], store),
         standing={block: Standing(**standing) for block, standing in document["standing"].items()},
         value=document["value"], start_value=document["start_value"], visits=VisitLog(visits, len(visits)),
         seconds=document["seconds"], best_value=document["best_value"],
-        best=z if document["best"] is None else _unpack(document["best"], store),
+        best=z if document["best"] is None else _blocks(document["best"], store),
         checks=tuple(Check(**check) for check in document["checks"]), fingerprint=document["fingerprint"],
     )  # fmt: skip
+
+
+def _blocks(tree: Any, store: Store) -> dict[str, Any]:
+    blocks = _unpack(tree, store)
+    if not isinstance(blocks, dict) or not all(hasattr(block, "shape") for block in blocks.values()):
+        raise TypeError("the blocks are not arrays")
+    return blocks
 
 
 class Checkpoint:
@@ -103,36 +116,6 @@ class Checkpoint:
             save_state(self.path, self._unsaved)
             self._unsaved = None
         self._due = time.monotonic() + self.seconds
-
-
-# -- files ------------------------------------------------------------------------------------------------------
-
-
-def write_atomically(path: Path, store: Mapping[str, np.ndarray[Any, Any]]) -> None:
-    """Write arrays to ``path`` by way of a temporary file in the same folder."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            np.savez(file, allow_pickle=False, **store)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
-
-
-def read_arrays(path: Path) -> dict[str, np.ndarray[Any, Any]]:
-    """All arrays of an ``.npz`` file; never unpickles. Sizes are checked against the file before memory is taken."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            sizes = sum(entry.file_size for entry in archive.infolist())
-        if sizes > path.stat().st_size * 2 + (1 << 20):  # np.savez does not compress
-            raise ValueError(f"{path} unpacks to {sizes} bytes, far more than it holds; it was not written by tecu")
-        with np.load(path, allow_pickle=False) as archive:
-            return {name: archive[name] for name in archive.files}
-    except (zipfile.BadZipFile, EOFError, KeyError) as reason:
-        raise ValueError(f"{path} is damaged or not an .npz file: {reason}") from reason
 
 
 # -- a tree of plain values and arrays ----------------------------------------------------------------------------
@@ -168,7 +151,7 @@ def _kind(value: Any) -> str:
     return "jax" if package == "jaxlib" else package
 
 
-def _unpack(tree: Any, store: Mapping[str, np.ndarray[Any, Any]]) -> Any:
+def _unpack(tree: Any, store: Store) -> Any:
     if not isinstance(tree, dict):
         return tree
     if "dict" in tree:
@@ -180,10 +163,10 @@ def _unpack(tree: Any, store: Mapping[str, np.ndarray[Any, Any]]) -> Any:
     if "csr" in tree:
         from scipy.sparse import csr_array
 
-        return csr_array(
-            tuple(store[tree["csr"][name]] for name in ("data", "indices", "indptr")),
-            shape=tuple(tree["shape"]),
-        )
+        parts = tuple(store[tree["csr"][name]] for name in ("data", "indices", "indptr"))
+        matrix = csr_array(parts, shape=tuple(tree["shape"]))
+        matrix.check_format(full_check=True)  # an index beyond its row would be followed by compiled code
+        return matrix
     return _as_kind(store[tree["array"]], tree["kind"])
 
 
@@ -219,7 +202,7 @@ def _pack_visits(visits: VisitLog, store: dict[str, np.ndarray[Any, Any]]) -> di
     return columns
 
 
-def _unpack_visits(columns: Mapping[str, Any], store: Mapping[str, np.ndarray[Any, Any]]) -> list[Visit]:
+def _unpack_visits(columns: Mapping[str, Any], store: Store) -> list[Visit]:
     plain = {name: store[c["array"]].tolist() if isinstance(c, dict) else c for name, c in columns.items()}
     plain["outcome"] = [Outcome[name] for name in plain["outcome"]]
     names = list(plain)

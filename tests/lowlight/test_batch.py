@@ -4,6 +4,8 @@ import dataclasses
 import io
 import os
 import types
+from concurrent.futures import Future
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
 import numpy as np
@@ -58,6 +60,52 @@ def test_a_worker_that_dies_costs_only_its_photo(tmp_path):
     assert outcomes["1.png"].status == "failed"
     assert "the process died on it" in outcomes["1.png"].reason
     assert all(outcomes[f"{k}.png"].status == "done" for k in (0, 2, 3, 4))
+
+
+class BreakingPool:
+    """A pool that breaks while some are done, some are lost, and some are written though nobody heard of it."""
+
+    broken = False
+
+    def __init__(self, *_, **__):
+        self.breaks = not BreakingPool.broken
+        self.ended = 0
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+    def submit(self, call, task, settings, make):
+        self.ended += 1
+        if self.breaks and self.ended == 4:
+            BreakingPool.broken = True
+            raise BrokenProcessPool("a worker has died")
+        future = Future()
+        outcome = call(task, settings, make)
+        if self.breaks and self.ended > 1:  # the second and the third are written, but the news is lost
+            future.set_exception(BrokenProcessPool("a worker has died"))
+        else:
+            future.set_result(outcome)
+        return future
+
+
+@pytest.mark.parametrize("decompose", [False, True])
+def test_what_a_lost_worker_had_written_does_not_count_as_there_already(tmp_path, monkeypatch, decompose):
+    monkeypatch.setattr("tecu.lowlight.batch.ProcessPoolExecutor", BreakingPool)
+    monkeypatch.setattr(BreakingPool, "broken", False)
+    tasks = photos(tmp_path / "in", 6)
+    foreign = Path(tasks[2].target)
+    foreign.parent.mkdir()
+    foreign.write_bytes(b"was there before")
+    outcomes = list(run(tasks, Settings(decompose=decompose), jobs=2, make=negative))
+    assert len(outcomes) == 6  # each is told of once
+    assert {name: outcome.status for name, outcome in by_source(outcomes).items() if name != "2.png"} == {
+        f"{k}.png": "done" for k in (0, 1, 3, 4, 5)
+    }
+    assert "exists already" in by_source(outcomes)["2.png"].reason
+    assert foreign.read_bytes() == b"was there before"
 
 
 def test_workers_share_the_processors(tmp_path, monkeypatch):

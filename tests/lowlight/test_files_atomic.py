@@ -55,13 +55,13 @@ def test_links_are_replaced_not_followed(tmp_path):
 
 
 def test_a_target_that_appears_meanwhile_is_kept(tmp_path, monkeypatch):
-    written = atomic._write_part
+    written = atomic.write_part
 
     def slow(part, data):
         written(part, data)
         (tmp_path / "a").write_bytes(b"someone else")
 
-    monkeypatch.setattr(atomic, "_write_part", slow)
+    monkeypatch.setattr(atomic, "write_part", slow)
     with pytest.raises(TargetExists):
         write_bytes(tmp_path / "a", b"ours")
     assert (tmp_path / "a").read_bytes() == b"someone else"

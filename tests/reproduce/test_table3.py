@@ -127,5 +127,5 @@ def test_the_command_writes_the_table_and_the_sheets(pairs, tmp_path, monkeypatc
     assert written == {"index.html", "table3.md", "table3.json", f"figure3-{pairs.name}.jpg", "figure3-low.jpg"}
     assert "| rows_of_mine:halved |" in (tmp_path / "out" / "table3.md").read_text()
     capsys.readouterr()
-    assert main(["reproduce", "table3", "--images", str(tmp_path / "nothing"), "-o", "out"]) == 1
+    assert main(["reproduce", "table3", "--images", str(tmp_path / "nothing"), "-o", "other"]) == 1
     assert "is not a folder" in capsys.readouterr().err

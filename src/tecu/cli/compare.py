@@ -11,7 +11,8 @@ from typing import Any
 
 import click
 
-from tecu.cli.main import INPUT_FAILED, PART_MISSING, UNWRITABLE, report_problem
+from tecu.cli.main import INPUT_FAILED, PART_MISSING, report_problem
+from tecu.cli.outputs import check_outputs, unread, unwritten
 from tecu.cli.score import PARAMETERS, Scores, photo_scores, reference_of, shown_score
 from tecu.lowlight.files import MAX_PIXELS, MissingPart, Photo, PhotoError, UnreadableFile, read_photo
 from tecu.lowlight.files.errors import shown
@@ -43,8 +44,6 @@ def compare(
     --method: what each method makes of each photo. Saved runs (.npz, from tecu.save_state): their curves together.
     """
     warnings.filterwarnings("ignore", module="PIL")
-    if os.path.lexists(out) and not overwrite:
-        raise click.UsageError(f"{shown(out)} exists already; --overwrite replaces it")
     if reference is not None and not os.path.exists(reference):
         raise click.UsageError(f"--reference: there is no {shown(reference)}")
     runs = [file for file in files if file.lower().endswith(RUN)]
@@ -52,6 +51,7 @@ def compare(
         raise click.UsageError("saved runs are compared with saved runs: give only .npz files, without --method")
     if len(files) < 2 and not methods:
         raise click.UsageError("give at least two files, or --method NAME")
+    check_outputs({"-o": out}, [*files, reference], overwrite)
     if (missing := report_problem()) is not None:
         click.echo(missing, err=True)
         return PART_MISSING
@@ -64,13 +64,12 @@ def compare(
         else:
             sections = _compared_photos(files, reference, max_pixels, failures)
         if sections:
-            _write(out, sections)
+            _write(out, sections, overwrite)
     except ImportError as error:
         click.echo(str(error), err=True)
         return PART_MISSING
     except OSError as error:
-        click.echo(f"{shown(out)} could not be written: {error.strerror or error}", err=True)
-        return UNWRITABLE
+        raise unwritten(out, error) from error
     for failure in failures:
         click.echo(click.style("failed: ", fg="red") + str(failure), err=True)
     if failures and all(isinstance(failure, MissingPart) for failure in failures):
@@ -78,10 +77,10 @@ def compare(
     return INPUT_FAILED if failures else 0
 
 
-def _write(out: str, sections: Sections) -> None:
+def _write(out: str, sections: Sections, overwrite: bool) -> None:
     from tecu.report import write_page
 
-    write_page(out, "Comparison", sections)
+    write_page(out, "Comparison", sections, overwrite=overwrite)
     click.echo(shown(out))
 
 
@@ -190,8 +189,7 @@ def _compared_runs(files: Sequence[str], failures: list[PhotoError]) -> Sections
         try:
             state = load_state(file)
         except (OSError, ValueError) as error:
-            reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-            failures.append(UnreadableFile(f"{shown(file)} could not be read as a saved run: {reason}"))
+            failures.append(UnreadableFile(f"{shown(file)} could not be read as a saved run: {unread(file, error)}"))
             continue
         name = Path(shown(file)).stem
         name = shown(file) if name in histories else name

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import click
 
-from tecu.cli.main import INPUT_FAILED, PART_MISSING, UNWRITABLE, report_problem
+from tecu.atomic import part_beside, shown
+from tecu.cli.main import INPUT_FAILED, PART_MISSING, report_problem
+from tecu.cli.outputs import check_outputs, unread, unwritten
 
 INPUT = click.Path(dir_okay=False, path_type=Path)
 
@@ -17,8 +22,7 @@ def dictionary() -> None:
     """Learn sparse dictionaries and code data with them.
 
     Data are matrices, samples x features: .npy, .npz (an array called X, or a SciPy sparse matrix), .csv, or
-    .parquet if
-    pyarrow is installed.
+    .parquet if pyarrow is installed.
     """
 
 
@@ -48,6 +52,7 @@ def dictionary() -> None:
 )
 @click.option("--picture", type=INPUT, metavar="PNG", help="Draw the atoms, if they are square patches.")
 @click.option("--report", "page", type=INPUT, metavar="PAGE", help="Write an HTML page: atoms, plots, verdict.")
+@click.option("--overwrite", is_flag=True, help="Replace MODEL, PNG and PAGE if they exist; DATA never.")
 def fit(
     data: Path,
     output: Path,
@@ -63,42 +68,49 @@ def fit(
     checkpoint: Path | None,
     picture: Path | None,
     page: Path | None,
+    overwrite: bool,
 ) -> int:
     """Learn a dictionary from DATA and write it to MODEL."""
+    written = {"-o": output, "--picture": picture, "--report": page}
+    check_outputs(written, [data], overwrite, resumed={"--checkpoint": checkpoint})
     from tecu.dictionary import L0DictionaryLearning
+    from tecu.dictionary.parameters import check_settings
 
     if page is not None and (missing := report_problem()) is not None:
         click.echo(missing, err=True)
         return PART_MISSING
-    X = _read(data)
-    if isinstance(X, int):
-        return X
-    click.echo(
-        f"{data}: {X.shape[0]} samples, {X.shape[1]} features",
-        err=True,
-    )
     model = L0DictionaryLearning(
         components, penalty="auto" if penalty is None else penalty, n_nonzero=nonzero, solver=solver, positive=positive,
         constraint="ball" if ball else "sphere", max_iter=max_iter, random_state=seed, n_jobs=jobs,
         checkpoint=checkpoint,
     )  # fmt: skip
     try:
+        check_settings(model)
+        X = _read(data)
+        if isinstance(X, int):
+            return X
+        if picture is not None:
+            _check_square(X.shape[1])
+        click.echo(f"{shown(data)}: {X.shape[0]} samples, {X.shape[1]} features", err=True)
         model.fit(X)
-    except ValueError as reason:
-        raise click.UsageError(str(reason)) from reason
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
+    except OSError as error:
+        raise unwritten(output if checkpoint is None else checkpoint, error) from error
     per_sample = model.codes_.nnz / X.shape[0]
     click.echo(
         f"objective {model.objective_:.6g}, penalty {model.penalty_:.6g}, {per_sample:.2f} non-zeros a sample, "
         f"{model.n_iter_} sweeps; {model.certificate_.reason}"
     )
 
-    def write() -> None:
-        model.save(output)
-        _draw(model.components_, picture)
-        if page is not None:
-            _write_page(page, data, model)
-
-    return _written(write)
+    for path, write in (
+        (output, model.save),
+        (picture, lambda path: _draw(model.components_, path)),
+        (page, lambda path: _write_page(path, data, model)),
+    ):
+        if path is not None:
+            _written(path, write)
+    return 0
 
 
 @dictionary.command()
@@ -108,15 +120,19 @@ def fit(
     "-o", "--output", required=True, type=INPUT, metavar="CODES", help="The codes: .npz (sparse), .npy or .csv."
 )
 @click.option("--jobs", type=click.IntRange(1), default=1, show_default=True, metavar="N", help="Threads.")
-def transform(model: Path, data: Path, output: Path, jobs: int) -> int:
+@click.option("--overwrite", is_flag=True, help="Replace CODES if the file exists; MODEL and DATA never.")
+def transform(model: Path, data: Path, output: Path, jobs: int, overwrite: bool) -> int:
     """Code DATA with the dictionary in MODEL."""
+    if output.suffix.lower() not in (".npz", ".npy", ".csv"):
+        raise click.UsageError(f"{shown(output)} must end in .npz (sparse), .npy or .csv")
+    check_outputs({"-o": output}, [model, data], overwrite)
     from tecu.dictionary import L0DictionaryLearning
     from tecu.dictionary.tables import write_codes
 
     try:
         learned = L0DictionaryLearning.load(model).set_params(n_jobs=jobs)
-    except (OSError, ValueError) as reason:
-        click.echo(f"cannot read the model: {reason}", err=True)
+    except (OSError, ValueError) as error:
+        click.echo(unread(model, error), err=True)
         return INPUT_FAILED
     X = _read(data)
     if isinstance(X, int):
@@ -126,9 +142,8 @@ def transform(model: Path, data: Path, output: Path, jobs: int) -> int:
     except ValueError as reason:
         raise click.UsageError(str(reason)) from reason
     click.echo(f"{codes.shape[0]} samples, {codes.nnz / codes.shape[0]:.2f} non-zeros a sample")
-    if output.suffix.lower() not in (".npz", ".npy", ".csv"):
-        raise click.UsageError(f"{output} must end in .npz (sparse), .npy or .csv")
-    return _written(lambda: write_codes(output, codes))
+    _written(output, lambda path: write_codes(path, codes))
+    return 0
 
 
 def _read(path: Path) -> Any:
@@ -138,25 +153,27 @@ def _read(path: Path) -> Any:
     try:
         return read_table(path)
     except ImportError:
-        click.echo(f"{path}: reading .parquet needs pyarrow: pip install pyarrow", err=True)
+        click.echo(f"{shown(path)}: reading .parquet needs pyarrow: pip install pyarrow", err=True)
         return PART_MISSING
-    except (OSError, ValueError) as reason:
-        click.echo(f"cannot read {path}: {reason}", err=True)
+    except (OSError, ValueError, EOFError, BadZipFile) as error:
+        click.echo(unread(path, error), err=True)
         return INPUT_FAILED
 
 
-def _draw(components: Any, picture: Path | None) -> None:
-    if picture is None:
-        return
+def _check_square(features: int) -> None:
+    if math.isqrt(features) ** 2 != features:
+        raise click.UsageError(f"--picture: atoms with {features} entries are not square patches")
+
+
+def _draw(components: Any, picture: Path) -> None:
     from PIL import Image
 
     from tecu.dictionary.tables import atoms_picture
 
-    try:
-        pixels = atoms_picture(components)
-    except ValueError as reason:
-        raise click.UsageError(f"--picture: {reason}") from reason
-    Image.fromarray(pixels).resize([3 * side for side in pixels.shape[::-1]], Image.Resampling.NEAREST).save(picture)
+    pixels = atoms_picture(components)
+    image = Image.fromarray(pixels).resize([3 * side for side in pixels.shape[::-1]], Image.Resampling.NEAREST)
+    with part_beside(picture, overwrite=True) as part:
+        image.save(part, "PNG")
 
 
 def _write_page(page: Path, data: Path, model: Any) -> None:
@@ -173,10 +190,8 @@ def _write_page(page: Path, data: Path, model: Any) -> None:
     write_page(page, f"A dictionary for {data.name}", sections, lead)
 
 
-def _written(write: Any) -> int:
+def _written(path: Path, write: Callable[[Path], Any]) -> None:
     try:
-        write()
-    except OSError as reason:
-        click.echo(f"cannot write: {reason}", err=True)
-        return UNWRITABLE
-    return 0
+        write(path)
+    except OSError as error:
+        raise unwritten(path, error) from error

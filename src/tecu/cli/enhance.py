@@ -13,11 +13,12 @@ from typing import Any
 
 import click
 
-from tecu.cli.main import INPUT_FAILED, PART_MISSING, UNWRITABLE, report_problem
-from tecu.lowlight.batch import Outcome, Settings, make_enhancer, run
+from tecu.cli.main import INPUT_FAILED, PART_MISSING, UNWRITABLE, Unwritable, report_problem
+from tecu.cli.outputs import check_outputs, refuse_inputs, unwritten
+from tecu.lowlight.batch import Outcome, Settings, make_enhancer, results, run
 from tecu.lowlight.files import MAX_PIXELS
 from tecu.lowlight.files.errors import shown
-from tecu.lowlight.plan import STREAM, Refusal, plan
+from tecu.lowlight.plan import STREAM, Refusal, Task, plan
 
 FAULT_CODES = {"output": UNWRITABLE, "input": INPUT_FAILED, "part": PART_MISSING}  # the first that occurs decides
 
@@ -77,18 +78,20 @@ def enhance(
     if to_stream and (as_json or decompose):
         raise click.UsageError("standard output takes the picture: leave out --json and --decompose")
     warnings.filterwarnings("ignore", module="PIL")  # remarks on damaged EXIF; what matters is in the notes
-    outcomes = [_refused(refusal) for refusal in refusals]
+    _check_files(tasks, settings, page)
+    outcomes = [_refused(refused) for refused in refusals]
     if tasks and (problem := _enhancer_problem(settings)) is not None:
         return problem
-    if page is not None and (problem := _page_problem(page, overwrite)) is not None:
-        return problem
+    if page is not None and (missing := report_problem()) is not None:
+        click.echo(missing, err=True)
+        return PART_MISSING
     started = time.perf_counter()
     try:
         with (
             _progress(len(tasks)) as (advance, frames),
-            contextlib.closing(_iterator(run(tasks, settings, jobs=jobs, frames=frames))) as results,
+            contextlib.closing(_iterator(run(tasks, settings, jobs=jobs, frames=frames))) as ended,
         ):
-            for outcome in results:
+            for outcome in ended:
                 outcomes.append(outcome)
                 advance(outcome)
     except KeyboardInterrupt:
@@ -107,9 +110,23 @@ def _iterator(outcomes: Iterator[Outcome]) -> Any:
     return outcomes
 
 
-def _refused(refusal: Refusal) -> Outcome:
-    fault: Any = "output" if refusal.unwritable else "input"
-    return Outcome(refusal.source, "", "failed", reason=refusal.reason, fault=fault)
+def _refused(refused: Refusal) -> Outcome:
+    fault: Any = "output" if refused.unwritable else "input"
+    return Outcome(refused.source, "", "failed", reason=refused.reason, fault=fault)
+
+
+def _check_files(tasks: list[Task], settings: Settings, page: str | None) -> None:
+    """What the plan does not know of: the model and the parts of a decomposition, and the page."""
+    inputs = [settings.model, *(task.source for task in tasks if task.source != STREAM)]
+    written = {path: task for task in tasks for path in results(task, settings)}
+    if settings.decompose or settings.model is not None:
+        refuse_inputs((("-o", path) for path in written), inputs)
+    if len(written) < sum(len(results(task, settings)) for task in tasks):
+        raise Unwritable("--decompose: two photos would give parts of the same name; enhance them one by one")
+    if page is not None:
+        if os.path.realpath(page) in set(map(os.path.realpath, written)):
+            raise Unwritable(f"--report and -o both name {shown(page)}; give each a file of its own")
+        check_outputs({"--report": page}, inputs, settings.overwrite)
 
 
 def _enhancer_problem(settings: Settings) -> int | None:
@@ -131,23 +148,13 @@ def _enhancer_problem(settings: Settings) -> int | None:
     return None
 
 
-def _page_problem(page: str, overwrite: bool) -> int | None:
-    """Find out before the first photo whether the page can be made."""
-    if os.path.lexists(page) and not overwrite:
-        raise click.UsageError(f"--report: {shown(page)} exists already; --overwrite replaces it")
-    if (missing := report_problem()) is not None:
-        click.echo(missing, err=True)
-        return PART_MISSING
-    return None
-
-
 def _write_page(page: str, outcomes: list[Outcome], settings: Settings) -> None:
     from tecu.cli.photo_page import write_photo_page
 
     try:
         write_photo_page(page, outcomes, settings)
     except OSError as error:
-        raise click.FileError(shown(page), error.strerror or str(error)) from error
+        raise unwritten(page, error) from error
 
 
 @contextlib.contextmanager
@@ -180,8 +187,8 @@ def _report(outcomes: list[Outcome], seconds: float, as_json: bool, quiet: bool)
         for note in outcome.notes:
             click.echo(f"{shown(outcome.source)}: {note}", err=True)
     if as_json:
-        results = [_as_dict(outcome) for outcome in outcomes]
-        click.echo(json.dumps({"seconds": round(seconds, 3), **counts, "results": results}, indent=2))
+        entries = [_as_dict(outcome) for outcome in outcomes]
+        click.echo(json.dumps({"seconds": round(seconds, 3), **counts, "results": entries}, indent=2))
     if not quiet or counts["failed"]:
         parts = [f"{number} {status}" for status, number in counts.items() if number or status == "done"]
         click.echo(f"{', '.join(parts)} in {seconds:.1f} s", err=True)

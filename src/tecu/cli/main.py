@@ -31,6 +31,10 @@ COMMANDS = {
 }
 
 
+class Unwritable(click.ClickException):
+    """Ends a command with a sentence and the exit code for files that cannot be written."""
+
+
 class LazyGroup(click.Group):
     """Commands found by name in ``tecu.cli.<name>``; one whose module is not there is not listed."""
 
@@ -93,7 +97,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return result if isinstance(result, int) else 0
     except click.ClickException as error:
         error.show()
-        return UNWRITABLE if isinstance(error, click.FileError) else BAD_ARGUMENTS
+        return UNWRITABLE if isinstance(error, click.FileError | Unwritable) else BAD_ARGUMENTS
     except (click.Abort, KeyboardInterrupt):
         click.echo("Interrupted.", err=True)
         return INTERRUPTED

@@ -26,9 +26,8 @@ def write_photo_page(path: str, outcomes: Sequence[Outcome], settings: Settings)
         sections += _sections(outcome, enhancer, settings, plots=len(done) <= MOST_PLOTTED)
     left_out = len(done) - MOST_PHOTOS
     lead = f"Method {settings.method}, strength {settings.strength:g}; {len(done)} photos."
-    write_page(
-        path, "Enhanced photos", sections, lead + (f" The last {left_out} are not shown." if left_out > 0 else "")
-    )
+    lead += f" The last {left_out} are not shown." if left_out > 0 else ""
+    write_page(path, "Enhanced photos", sections, lead, overwrite=settings.overwrite)
 
 
 def _is_photo(outcome: Outcome) -> bool:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import importlib
 import os
+import re
 import sys
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 import click
 
-from tecu.cli.main import PART_MISSING, UNWRITABLE, report_problem
+from tecu.atomic import reason, shown
+from tecu.cli.main import PART_MISSING, Unwritable, report_problem
+from tecu.cli.outputs import check_outputs, refuse_inputs, unwritten
 
 # Each function takes the folder, whether to be quick, and where to say what is going on; it returns the files written.
 TARGETS = {
@@ -21,6 +25,7 @@ TARGETS = {
     "table3": "tecu.reproduce.lowlight_output:table3",
     "figure3": "tecu.reproduce.lowlight_output:figure3",
 }
+INDEX, TITLE = "index.html", "experiments, run again</title>"
 ON_PHOTOS = ("figure2", "table3", "figure3")  # these also take the photos, and rows besides the usual ones
 
 
@@ -33,10 +38,16 @@ ON_PHOTOS = ("figure2", "table3", "figure3")  # these also take the photos, and 
               help="For table3 and figure3: dark photos, or pairs in FOLDER/low and FOLDER/high.")  # fmt: skip
 @click.option("--method", "methods", multiple=True, metavar="NAME",
               help="For table3 and figure3: one more row, such as mymodule:function. May be repeated.")  # fmt: skip
+@click.option("--overwrite", is_flag=True, help="Replace tables and figures that exist; photos never.")
 def reproduce(
-    targets: tuple[str, ...], folder: Path, quick: bool, images: tuple[str, ...], methods: tuple[str, ...]
+    targets: tuple[str, ...],
+    folder: Path,
+    quick: bool,
+    images: tuple[str, ...],
+    methods: tuple[str, ...],
+    overwrite: bool,
 ) -> int:
-    """Run experiments of the paper again: table1, table2, figure1, table3, figure3.
+    """Run experiments of the paper again: table1, table2, figure1, figure2, table3, figure3.
 
     The tables show the paper's numbers beside ours, and a verdict on each claim; index.html has all of them. Without
     --images the low-light ones run on photos inside scikit-learn and scikit-image, darkened by a known light.
@@ -47,6 +58,7 @@ def reproduce(
     for name in targets:
         if name not in TARGETS:
             raise click.UsageError(f"there is no target {name!r}; there are {', '.join(TARGETS)}")
+    _check_folder(folder, targets, images, overwrite)
     if methods:
         sys.path.insert(0, os.getcwd())  # where a module of one's own lies
     began = time.monotonic()
@@ -59,14 +71,13 @@ def reproduce(
         try:
             extra = {"images": images, "methods": methods} if target in ON_PHOTOS else {}
             files = getattr(importlib.import_module(module), function)(folder, quick, say, **extra)
-        except ValueError as reason:
-            raise click.UsageError(str(reason)) from reason
-        except ImportError as reason:
-            click.echo(f"{target}: {reason}; install the missing part with pip install 'tecu[report]'", err=True)
+        except ValueError as error:
+            raise click.UsageError(str(error)) from error
+        except ImportError as error:
+            click.echo(f"{target}: {error}; install the missing part with pip install 'tecu[report]'", err=True)
             return PART_MISSING
-        except OSError as reason:
-            click.echo(f"{target}: cannot write to {folder}: {reason}", err=True)
-            return UNWRITABLE
+        except OSError as error:
+            raise unwritten(error.filename or folder, error) from error
         for path in files:
             click.echo(path)
     if report_problem() is None:  # the tables are there without the page
@@ -74,7 +85,21 @@ def reproduce(
 
         try:
             click.echo(write_index(folder))
-        except OSError as reason:
-            click.echo(f"cannot write to {folder}: {reason}", err=True)
-            return UNWRITABLE
+        except OSError as error:
+            raise unwritten(folder / INDEX, error) from error
     return 0
+
+
+def _check_folder(folder: Path, targets: Iterable[str], images: Iterable[str], overwrite: bool) -> None:
+    """Refuse what would be written over; the index is made anew each time, but only if it is one of ours."""
+    names = re.compile(rf"({'|'.join(targets)})[-.]")
+    there = sorted(path for path in folder.glob("*") if names.match(path.name) or path.name == INDEX)
+    refuse_inputs((("-o", path) for path in there), images)
+    for path in there:
+        if not overwrite and not (path.name == INDEX and TITLE in path.read_text("utf-8", "replace")[:4096]):
+            raise Unwritable(f"{shown(path)} exists already; --overwrite replaces it")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise Unwritable(f"the folder {shown(folder)} could not be made: {reason(error, folder)}") from error
+    check_outputs({"-o": folder / INDEX}, [], overwrite=True)

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tecu.cli.main import PART_MISSING, UNWRITABLE
+from tecu.cli.main import PART_MISSING
+from tecu.cli.outputs import check_outputs, unwritten
 
 if TYPE_CHECKING:
     from tecu.lowlight.training import Progress
@@ -48,8 +49,7 @@ def train(
     Dark pictures are made from them on the fly. A file licences.csv in the folder (columns file, licence, author,
     source) goes into the model's card. Use the result with `tecu enhance --model OUTPUT`.
     """
-    if target.exists() and not overwrite:
-        raise click.UsageError(f"{target} exists; --overwrite replaces it")
+    check_outputs({"-o": target}, [photos], overwrite, resumed={"--checkpoint": checkpoint})
     try:
         import onnx  # noqa: F401  (found missing now, not after half an hour of training)
         import torch
@@ -73,8 +73,7 @@ def train(
     try:
         export(trained, model_card(loaded, settings, trained.figures, licence=licence), target)
     except OSError as error:
-        click.echo(f"{target} could not be written: {error.strerror}", err=True)
-        return UNWRITABLE
+        raise unwritten(target, error) from error
     figures = ", ".join(f"{name} {value:.3f}" for name, value in sorted(trained.figures.items()))
     click.echo(f"{target}: {len(loaded)} photos; on those held back: {figures}")
     return 0
@@ -97,8 +96,7 @@ def _train_hdrnet(photos: Path, target: Path, steps: int | None, seed: int, lice
     try:
         hdrnet.export(net, hdrnet.model_card(loaded, settings, licence), target)
     except OSError as error:
-        click.echo(f"{target} could not be written: {error.strerror}", err=True)
-        return UNWRITABLE
+        raise unwritten(target, error) from error
     click.echo(f"{target}: {len(loaded)} photos, {settings.steps} steps")
     return 0
 

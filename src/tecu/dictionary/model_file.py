@@ -1,14 +1,15 @@
-"""A fitted model as one ``.npz`` file: arrays and a JSON document, no pickle, written atomically."""
+"""A fitted model as one ``.npz`` file: arrays and a JSON document, no pickle, written whole or not at all."""
 
 from __future__ import annotations
 
-import json
+import numbers
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from tecu.checkpoint import read_arrays, write_atomically
+from tecu.archive import read_archive, write_archive
+from tecu.atomic import shown
 
 FORMAT = "tecu-dictionary-1"
 SETTINGS = (
@@ -31,38 +32,57 @@ def save(model: Any, path: Path) -> None:
         "numbers": {name: _plain(getattr(model, name)) for name in NUMBERS if hasattr(model, name)},
         "certificate": str(model.certificate_.summary()) if hasattr(model, "certificate_") else None,
     }
-    store = {"components": model.components_, "document": np.frombuffer(json.dumps(document).encode(), np.uint8)}
+    store = {"components": model.components_}
     if hasattr(model, "codes_"):
         codes = model.codes_
         store |= {"codes_data": codes.data, "codes_indices": codes.indices, "codes_indptr": codes.indptr}
     if hasattr(model, "feature_names_in_"):
         store["feature_names"] = np.asarray(model.feature_names_in_, dtype=str)
-    write_atomically(path, store)
+    write_archive(path, document, store)
 
 
 def load(model: Any, path: Path) -> None:
-    """Fill an unfitted model from a file."""
-    store = read_arrays(path)
+    """Fill an unfitted model from a file; ``ValueError`` says why another file is not one."""
+    document, store = read_archive(path, FORMAT, "a saved dictionary")
     try:
-        document = json.loads(bytes(store["document"]))
-        kind = document["format"]
-    except (KeyError, ValueError, TypeError) as reason:
-        raise ValueError(f"{path} is not a saved dictionary") from reason
-    if kind != FORMAT:
-        raise ValueError(f"{path} has the format {kind!r}, this version reads {FORMAT!r}")
-    model.set_params(**document["settings"])
-    model.components_ = store["components"]
-    for name, value in document["numbers"].items():
+        _fill(model, document, store)
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise ValueError(f"{shown(path)} is not a whole saved dictionary: {reason}") from error
+
+
+def _fill(model: Any, document: dict[str, Any], store: dict[str, Any]) -> None:
+    settings, found = document["settings"], document["numbers"]
+    # Only what save() writes: a file must not choose a path to write to, nor replace a method.
+    if unknown := (set(settings) - {*SETTINGS, "init", "dtype", "random_state"}) | (set(found) - set(NUMBERS)):
+        raise ValueError(f"it sets {', '.join(sorted(unknown))}")
+    if wrong := [name for name, value in settings.items() if not isinstance(value, numbers.Real | str | None)]:
+        raise ValueError(f"{wrong[0]} is neither a number nor a name")
+    if wrong := [name for name, value in found.items() if not isinstance(value, numbers.Real)]:
+        raise ValueError(f"{wrong[0]} is not a number")
+    components = store["components"]
+    if components.ndim != 2 or components.dtype not in (np.float32, np.float64) or not np.isfinite(components).all():
+        raise ValueError("its components are not a matrix of finite numbers")
+    if 0 in components.shape or found["n_features_in_"] != components.shape[1]:
+        raise ValueError(f"its components have the shape {components.shape}")
+    model.set_params(**settings)
+    model.components_ = components
+    for name, value in found.items():
         setattr(model, name, value)
     model.certificate_summary_ = document["certificate"]
     if "codes_data" in store:
-        from scipy.sparse import csr_array
-
-        shape = (len(store["codes_indptr"]) - 1, len(model.components_))
-        parts = (store["codes_data"], store["codes_indices"], store["codes_indptr"])
-        model.codes_ = csr_array(parts, shape=shape)
+        model.codes_ = _codes(store, len(components))
     if "feature_names" in store:
         model.feature_names_in_ = store["feature_names"].astype(object)
+
+
+def _codes(store: dict[str, Any], atoms: int) -> Any:
+    from scipy.sparse import csr_array
+
+    parts = (store["codes_data"], store["codes_indices"], store["codes_indptr"])
+    codes = csr_array(parts, shape=(len(parts[2]) - 1, atoms))
+    codes.check_format(full_check=True)  # an index beyond its row would be followed by compiled code
+    return codes
 
 
 def _plain(value: Any) -> Any:

@@ -36,8 +36,8 @@ class Checked:
         return isinstance(self.init, str) and self.init == "greedy"
 
 
-def checked_parameters(model: Any, rows: Rows, penalty: float | None = None) -> Checked:
-    """Check a model's parameters against its data; a fitted model gives the ``penalty`` it was fitted with."""
+def check_settings(model: Any) -> None:
+    """Refuse parameters that are wrong whatever the data."""
     if model.solver not in NAMES:
         raise ValueError(f"solver must be one of {', '.join(NAMES)}; got {model.solver!r}")
     if model.constraint not in ("sphere", "ball"):
@@ -47,8 +47,26 @@ def checked_parameters(model: Any, rows: Rows, penalty: float | None = None) -> 
     _at_least(model.max_iter, "max_iter", 1)
     if not (_is_number(model.tol) and model.tol >= 0):
         raise ValueError(f"tol must be a number >= 0, got {model.tol!r}")
+    if model.n_components is not None:
+        _at_least(model.n_components, "n_components", 1)
+    if model.code_bound is not None and not (_is_number(model.code_bound) and 0 < model.code_bound < np.inf):
+        raise ValueError(f"code_bound must be a positive number or None, got {model.code_bound!r}")
+    is_auto = isinstance(model.penalty, str) and model.penalty == "auto"
+    if model.n_nonzero is not None:
+        _at_least(model.n_nonzero, "n_nonzero", 1)
+        if not is_auto:
+            raise ValueError(
+                f"give penalty or n_nonzero, not both; got penalty={model.penalty!r}, n_nonzero={model.n_nonzero!r}"
+            )
+    elif not is_auto and not (_is_number(model.penalty) and 0 < model.penalty < np.inf):
+        raise ValueError(f"penalty must be a positive number or 'auto', got {model.penalty!r}")
+    _threads(model.n_jobs)
+
+
+def checked_parameters(model: Any, rows: Rows, penalty: float | None = None) -> Checked:
+    """Check a model's parameters against its data; a fitted model gives the ``penalty`` it was fitted with."""
+    check_settings(model)
     m = rows.shape[1] if model.n_components is None else model.n_components
-    _at_least(m, "n_components", 1)
     init = model.init
     if isinstance(init, str) and init == "auto":
         init = "greedy" if model.solver == "auto" else "data"
@@ -58,18 +76,9 @@ def checked_parameters(model: Any, rows: Rows, penalty: float | None = None) -> 
 
 
 def _checked_coder(model: Any, rows: Rows, m: int, fitted: float | None) -> Coder:
-    bound = np.inf
-    if model.code_bound is not None:
-        if not (_is_number(model.code_bound) and 0 < model.code_bound < np.inf):
-            raise ValueError(f"code_bound must be a positive number or None, got {model.code_bound!r}")
-        bound = float(model.code_bound)
+    bound = np.inf if model.code_bound is None else float(model.code_bound)
     lower = 0.0 if model.positive else -bound
     if model.n_nonzero is not None:
-        _at_least(model.n_nonzero, "n_nonzero", 1)
-        if not (isinstance(model.penalty, str) and model.penalty == "auto"):
-            raise ValueError(
-                f"give penalty or n_nonzero, not both; got penalty={model.penalty!r}, n_nonzero={model.n_nonzero!r}"
-            )
         return Coder(0.0, min(int(model.n_nonzero), m), lower, bound)
     return Coder(_penalty(model, rows) if fitted is None else fitted, None, lower, bound)
 
@@ -77,8 +86,6 @@ def _checked_coder(model: Any, rows: Rows, m: int, fitted: float | None) -> Code
 def _penalty(model: Any, rows: Rows) -> float:
     given = model.penalty
     if not (isinstance(given, str) and given == "auto"):
-        if not (_is_number(given) and 0 < given < np.inf):
-            raise ValueError(f"penalty must be a positive number or 'auto', got {given!r}")
         return float(given)
     chosen = AUTO_PENALTY * rows.square() / len(rows) or 1.0
     log.info("penalty='auto' chose %.6g, %g of the mean squared length of a sample", chosen, AUTO_PENALTY)

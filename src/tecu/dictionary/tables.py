@@ -7,6 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from tecu.atomic import part_beside
+
+CODES = (".npz", ".npy", ".csv")
 KINDS = (".npy", ".npz", ".csv", ".parquet")
 
 
@@ -65,19 +68,20 @@ def _from_parquet(path: Path) -> Any:
     return np.column_stack([np.asarray(column, dtype=np.float64) for column in table.columns])
 
 
-def write_codes(path: Path, codes: Any) -> None:
-    """Codes as SciPy's ``.npz`` (sparse), or dense as ``.npy`` or ``.csv``."""
+def write_codes(path: Path, codes: Any, overwrite: bool = True) -> None:
+    """Codes as SciPy's ``.npz`` (sparse), or dense as ``.npy`` or ``.csv``; whole or not at all."""
     kind = path.suffix.lower()
-    if kind == ".npz":
-        from scipy.sparse import save_npz
-
-        save_npz(path, codes)
-    elif kind == ".npy":
-        np.save(path, codes.toarray())
-    elif kind == ".csv":
-        np.savetxt(path, codes.toarray(), delimiter=",", fmt="%.9g")
-    else:
+    if kind not in CODES:
         raise ValueError(f"{path} must end in .npz (sparse), .npy or .csv")
+    with part_beside(path, overwrite=overwrite) as part, part.open("xb") as file:
+        if kind == ".npz":
+            from scipy.sparse import save_npz
+
+            save_npz(file, codes)
+        elif kind == ".npy":
+            np.save(file, codes.toarray())
+        else:
+            np.savetxt(file, codes.toarray(), delimiter=",", fmt="%.9g")
 
 
 def atoms_picture(components: Any) -> np.ndarray[Any, np.dtype[np.uint8]]:

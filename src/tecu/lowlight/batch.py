@@ -16,13 +16,14 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
+from tecu.atomic import reason
 from tecu.lowlight.files import (
     MAX_PIXELS,
     MissingPart,
@@ -39,6 +40,7 @@ from tecu.lowlight.files.write import fitting_format
 from tecu.lowlight.plan import STREAM, Task
 
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+PARTS = ("illumination", "reflectance")  # of a decomposition, written beside the result
 Frames = Callable[[int, int | None], None]
 
 
@@ -98,10 +100,9 @@ def process(task: Task, settings: Settings, make: Make = make_enhancer, frames: 
         return Outcome(task.source, task.target, status, round(time.perf_counter() - started, 3), **more)
 
     try:
-        if task.target != STREAM and os.path.lexists(task.target):
-            if settings.skip_existing:
-                return outcome("skipped")
-            _refuse_existing(task, settings)
+        if settings.skip_existing and task.target != STREAM and os.path.lexists(task.target):
+            return outcome("skipped")
+        _refuse_existing(task, settings)
         if task.is_video:
             from tecu.lowlight.video import enhance_video
 
@@ -129,11 +130,11 @@ def process(task: Task, settings: Settings, make: Make = make_enhancer, frames: 
 
 
 def _refuse_existing(task: Task, settings: Settings) -> None:
-    same = os.path.exists(task.source) and os.path.exists(task.target) and os.path.samefile(task.source, task.target)
-    if same:
-        raise UnwritableFile(f"{shown(task.target)} is the original, which is never written over")
-    if not settings.overwrite:
-        raise TargetExists(f"{shown(task.target)} exists already; overwriting it was not asked for")
+    for path in filter(os.path.lexists, results(task, settings)):
+        if os.path.exists(task.source) and os.path.exists(path) and os.path.samefile(task.source, path):
+            raise UnwritableFile(f"{shown(path)} is the original, which is never written over")
+        if not settings.overwrite:
+            raise TargetExists(f"{shown(path)} exists already; --overwrite replaces it")
 
 
 def _enhance_photo(task: Task, settings: Settings, make: Make) -> tuple[tuple[str, ...], dict[str, Any]]:
@@ -159,16 +160,37 @@ def _make_folder(target: str) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UnwritableFile(f"the folder {shown(folder)} could not be made: {error.strerror}") from error
+        raise UnwritableFile(f"the folder {shown(folder)} could not be made: {reason(error, folder)}") from error
+
+
+def part_path(target: str, part: str) -> str:
+    """Where a part of the decomposition goes.
+
+    >>> part_path("out/a.jpg", "illumination")
+    'out/a-illumination.png'
+    """
+    return f"{os.path.splitext(target)[0]}-{part}.png"
+
+
+def results(task: Task, settings: Settings) -> list[str]:
+    """The files that ``task`` writes.
+
+    >>> results(Task("a.jpg", "b.jpg"), Settings(decompose=True))
+    ['b.jpg', 'b-illumination.png', 'b-reflectance.png']
+    """
+    if task.target == STREAM:
+        return []
+    parts = PARTS if settings.decompose and not task.is_video else ()
+    return [task.target, *(part_path(task.target, part) for part in parts)]
 
 
 def _write_parts(parts: Any, target: str, settings: Settings) -> dict[str, Any]:
     """Illumination and reflectance beside the result, 16 bits each, and what the certificate says."""
     extra: dict[str, Any] = {}
-    for name in ("illumination", "reflectance"):
+    for name in PARTS:
         values = np.asarray(getattr(parts, name), dtype=np.float64)
         values = values[..., 0] if values.ndim == 3 and values.shape[2] == 1 else values
-        path = f"{os.path.splitext(target)[0]}-{name}.png"
+        path = part_path(target, name)
         write_photo(Photo(np.rint(65535 * np.clip(values, 0, 1)).astype(np.uint16)), path, overwrite=settings.overwrite)
         extra[name] = path
     certificate = getattr(parts, "certificate", None)
@@ -196,16 +218,25 @@ def run(
     # A process that dies (out of memory, a crash in a decoder) takes the files in flight with it: they are tried
     # again one at a time, so that the one to blame is known and the others are done.
     suspects: list[Task] = []
-    yield from _pooled(deque(tasks), settings, make, min(jobs, len(tasks)), suspects)
+    replaceable: set[Task] = set()
+    yield from _pooled(deque(tasks), settings, make, min(jobs, len(tasks)), suspects, replaceable)
     for task in suspects:
         again: list[Task] = []
-        yield from _pooled(deque([task]), settings, make, 1, again)
+        # The lost worker may have written its result without living to say so; that one may be replaced.
+        retried = replace(settings, overwrite=True, skip_existing=False) if task in replaceable else settings
+        yield from _pooled(deque([task]), retried, make, 1, again, set())
         if again:
             reason = f"{shown(task.source)} could not be enhanced: the process died on it (out of memory?)"
             yield Outcome(task.source, task.target, "failed", reason=reason, fault="input")
 
 
-def _pooled(queue: deque[Task], settings: Settings, make: Make, jobs: int, suspects: list[Task]) -> Iterator[Outcome]:
+def _pooled(
+    queue: deque[Task], settings: Settings, make: Make, jobs: int, suspects: list[Task], replaceable: set[Task]
+) -> Iterator[Outcome]:
+    """Outcomes of the files that were finished; those lost with a worker go to ``suspects``.
+
+    ``replaceable`` gets the files that had no results before: what is there afterwards is ours.
+    """
     import multiprocessing
 
     context = multiprocessing.get_context("spawn")  # a fork of a process with threads may hang
@@ -214,16 +245,23 @@ def _pooled(queue: deque[Task], settings: Settings, make: Make, jobs: int, suspe
         with _shared_threads(jobs), ProcessPoolExecutor(jobs, context, initializer=_begin_worker) as pool:
             try:
                 while queue or flying:
-                    while queue and len(flying) < 2 * jobs:  # a short queue: nothing piles up
-                        with _held_interrupts():  # a worker that starts inherits this
-                            flying[pool.submit(process, queue[0], settings, make)] = queue[0]
-                        queue.popleft()
-                    for future in wait(flying, return_when=FIRST_COMPLETED).done:
-                        outcome = future.result()
-                        del flying[future]
-                        yield outcome
-            except BrokenProcessPool:
-                suspects += flying.values()
+                    with contextlib.suppress(BrokenProcessPool):  # the futures in flight say whose fault it was
+                        while queue and len(flying) < 2 * jobs:  # a short queue: nothing piles up
+                            fresh = not any(map(os.path.lexists, results(queue[0], settings)))
+                            with _held_interrupts():  # a worker that starts inherits this
+                                flying[pool.submit(process, queue[0], settings, make)] = queue[0]
+                            replaceable.update([queue[0]] if fresh else [])
+                            queue.popleft()
+                    if not flying:
+                        break  # the pool is broken and takes no more: the rest goes to a new one
+                    # When a pool breaks, some futures have their outcome already and only the others are lost.
+                    ended = wait(flying, return_when=FIRST_COMPLETED).done
+                    for future in ended:
+                        task = flying.pop(future)
+                        if isinstance(future.exception(), BrokenProcessPool):
+                            suspects.append(task)
+                        else:
+                            yield future.result()
             except BaseException:
                 pool.shutdown(wait=True, cancel_futures=True)  # Ctrl-C: what is being written is finished
                 raise

@@ -5,11 +5,12 @@ from __future__ import annotations
 import base64
 import html
 import os
-import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from tecu.atomic import write_bytes
 
 
 @dataclass(frozen=True)
@@ -42,14 +43,7 @@ def write_page(
     """Write the page, whole or not at all, and return its path."""
     target = Path(path)
     text = page(title, sections, lead)
-    if not overwrite and os.path.lexists(target):
-        raise FileExistsError(f"{target} exists already; overwriting it was not asked for")
-    part = target.parent / f".tecu-{secrets.token_hex(8)}.part"
-    try:
-        part.write_text(text, encoding="utf-8")
-        os.replace(part, target)
-    finally:
-        part.unlink(missing_ok=True)
+    write_bytes(target, text.encode("utf-8"), overwrite=overwrite)
     return target
 
 

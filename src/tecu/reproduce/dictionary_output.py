@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from tecu.atomic import part_beside, write_bytes
 from tecu.dictionary.data import SIZES
 from tecu.reproduce.dictionary import LABELS, METHODS, PAPER, PAPER_PROPAGATIONS, Claim, Run, Say, claims, runs
 
@@ -60,7 +61,8 @@ def figure1(folder: Path, quick: bool, say: Say) -> list[Path]:
     for n in sizes:
         path = folder / f"figure1-n{n}.svg"
         drawn = draw([r for r in found if r.n == n])
-        drawn.savefig(path)
+        with part_beside(path, overwrite=True) as part:
+            drawn.savefig(part, format="svg")
         files.append(path)
     return files + _write(folder, "figure1", "Convergence on the data S", "", found)
 
@@ -124,11 +126,12 @@ def verdicts(judged: Sequence[Claim]) -> str:
 def _write(folder: Path, name: str, title: str, body: str, found: Sequence[Run]) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     page, table = folder / f"{name}.md", folder / f"{name}.csv"
-    page.write_text(f"# {title}\n\n{body}\n## Claims\n\n{verdicts(claims(found))}", encoding="utf-8")
+    text = f"# {title}\n\n{body}\n## Claims\n\n{verdicts(claims(found))}"
+    write_bytes(page, text.encode("utf-8"), overwrite=True)
     columns = (
         "data", "n", "method", "iterations", "propagations", "seconds", "step_seconds", "objective", "density",
         "stationarity", "converged",
     )  # fmt: skip
     lines = [",".join(columns), *(",".join(str(getattr(r, c)) for c in columns) for r in found)]
-    table.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    write_bytes(table, ("\n".join(lines) + "\n").encode("utf-8"), overwrite=True)
     return [page, table]

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from tecu.atomic import part_beside, write_bytes
 from tecu.lowlight import model
 from tecu.lowlight.grid import shrink
 from tecu.lowlight.network import default_network
@@ -118,7 +119,8 @@ def draw(figure: Figure2) -> Any:
 def save(figure: Figure2, folder: str | Path) -> list[Path]:
     """Write ``figure2.svg``, ``figure2.csv`` and ``figure2.md`` (the finding) into ``folder``."""
     table, finding, picture = (Path(folder) / f"figure2.{suffix}" for suffix in ("csv", "md", "svg"))
-    table.write_text(figure.table(), encoding="utf-8")
-    finding.write_text(f"# Figure 2\n\n{figure.finding}\n", encoding="utf-8")
-    draw(figure).savefig(picture)
+    write_bytes(table, figure.table().encode("utf-8"), overwrite=True)
+    write_bytes(finding, f"# Figure 2\n\n{figure.finding}\n".encode(), overwrite=True)
+    with part_beside(picture, overwrite=True) as part:
+        draw(figure).savefig(part, format="svg")
     return [picture, finding, table]

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tecu.atomic import part_beside
 from tecu.reproduce.table3 import INPUT, SetResult
 
 WIDTH = 240  # of a picture on the sheet
@@ -53,5 +54,6 @@ def _caption(result: SetResult, method: str, row: int, pixels: Any) -> str:
 def save(result: SetResult, folder: str | Path) -> Path:
     """Write the sheet of a set into ``folder``."""
     path = Path(folder) / f"figure3-{result.name}.jpg"
-    contact_sheet(result).save(path, quality=88)
+    with part_beside(path, overwrite=True) as part:
+        contact_sheet(result).save(part, "JPEG", quality=88)
     return path

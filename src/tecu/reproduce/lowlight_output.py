@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
 
+from tecu.atomic import write_bytes
 from tecu.reproduce import figure2 as curves
 from tecu.reproduce import figure3 as sheet
 from tecu.reproduce import table3 as table
@@ -26,8 +27,8 @@ def table3(
     results = _results(tuple(map(str, images)), tuple(methods), quick, say)
     folder.mkdir(parents=True, exist_ok=True)
     page, data = folder / "table3.md", folder / "table3.json"
-    page.write_text("# Table 3\n\n" + table.markdown(results), encoding="utf-8")
-    data.write_text(table.as_json(results), encoding="utf-8")
+    write_bytes(page, ("# Table 3\n\n" + table.markdown(results)).encode("utf-8"), overwrite=True)
+    write_bytes(data, table.as_json(results).encode("utf-8"), overwrite=True)
     return [page, data]
 
 

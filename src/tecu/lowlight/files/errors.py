@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 
+from tecu import atomic
+
 
 class PhotoError(Exception):
     """Anything that keeps a photo from being read or written; its text is a sentence."""
@@ -31,6 +33,4 @@ class TargetExists(UnwritableFile):
 
 def shown(path: object) -> str:
     """A file's name as text that can always be printed, also when it is not UTF-8."""
-    if isinstance(path, str | bytes | os.PathLike):
-        return os.fsencode(path).decode("utf-8", "replace")
-    return str(path)
+    return atomic.shown(path) if isinstance(path, str | bytes | os.PathLike) else str(path)

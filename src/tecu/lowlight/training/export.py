@@ -15,6 +15,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
+from tecu.atomic import write_bytes
 from tecu.lowlight.features import FLOOR, SUMMARY_SIZE
 from tecu.lowlight.training.loop import Settings, Trained
 from tecu.lowlight.training.networks import DILATIONS, KNOTS, MARGIN, THUMBNAIL
@@ -56,7 +57,7 @@ def export(trained: Trained, card: dict[str, Any], path: str | Path) -> None:
     )
     helper.set_model_props(model, {"card": json.dumps(card, ensure_ascii=False)})
     onnx.checker.check_model(model)
-    Path(path).write_bytes(model.SerializeToString())
+    write_bytes(path, model.SerializeToString(), overwrite=True)
 
 
 class _Graph:

@@ -21,6 +21,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from tecu.atomic import write_bytes
 from tecu.lowlight.training import pairs
 from tecu.lowlight.training.networks import log_scale
 from tecu.lowlight.training.photos import Photo
@@ -215,4 +216,4 @@ def export(net: HdrNet, card: dict[str, Any], path: str | Path) -> None:
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], producer_name="tecu", ir_version=8)
     helper.set_model_props(model, {"card": json.dumps(card, ensure_ascii=False)})
     onnx.checker.check_model(model)
-    Path(path).write_bytes(model.SerializeToString())
+    write_bytes(path, model.SerializeToString(), overwrite=True)
