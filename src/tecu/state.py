@@ -23,9 +23,7 @@ class Status(enum.Enum):
     """How a run ended. The value is the sentence shown to the user, with what to try next."""
 
     CONVERGED = "Converged: the stop rule's accuracy was reached."
-    MAX_ITER = (
-        "Stopped after the given number of iterations. Allow more, or loosen the accuracy, if it should converge."
-    )
+    MAX_ITER = "Ran all the iterations it was given. Allow more, or loosen the accuracy, to end by convergence."
     MAX_TIME = "Stopped when the given time was used up. Resume from the result to go on."
     TARGET = "Stopped because the target value was reached."
     STOPPED = "Stopped by a callback. Resume from the result to go on."
