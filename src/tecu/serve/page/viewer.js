@@ -1,0 +1,210 @@
+// Two pictures of one photo: under a divider or side by side, fitted or at 100 %.
+
+import * as api from "./api.js";
+
+const stage = document.getElementById("stage");
+const divider = document.getElementById("divider");
+const busy = document.getElementById("busy");
+const MARGIN = 300; // pixels around what is visible that a tile shows too, so that scrolling finds them there
+const LARGEST_TILE = 4000;
+
+let photo = null; // { id, width, height }
+let looks = { left: null, right: null };
+let at = 50; // percent: where the divider is
+
+// Fetches pictures for one image, one at a time: of the wishes that come meanwhile the last one counts.
+class Loader {
+  constructor(side, image) {
+    Object.assign(this, { side, image, wish: null, running: false, control: null, blob: null });
+  }
+
+  want(address, place, urgent) {
+    this.wish = { address, place };
+    if (urgent && this.control) this.control.abort(); // what is on its way is of no use any more
+    if (!this.running) this.#run();
+  }
+
+  clear() {
+    this.wish = null;
+    this.control?.abort();
+    this.image.removeAttribute("src");
+  }
+
+  async #run() {
+    this.running = true;
+    while (this.wish) {
+      const { address, place } = this.wish;
+      this.wish = null;
+      this.control = new AbortController();
+      const slow = setTimeout(() => tell(), 250);
+      loading.add(this);
+      try {
+        const blob = URL.createObjectURL(await api.picture(address, this.control.signal));
+        const decoded = new Image();
+        decoded.src = blob;
+        await decoded.decode();
+        if (this.blob) URL.revokeObjectURL(this.blob);
+        this.blob = blob;
+        this.image.src = blob;
+        place?.(this.image);
+        this.image.dataset.address = address;
+        fault = "";
+      } catch (error) {
+        if (error.name !== "AbortError") fault = error.message;
+      }
+      clearTimeout(slow);
+      loading.delete(this);
+    }
+    this.running = false;
+    tell();
+  }
+}
+
+const loading = new Set();
+let fault = "";
+function tell() {
+  busy.textContent = loading.size ? "Working ..." : fault;
+}
+
+function makePane(side) {
+  const box = document.getElementById(`pane-${side}`);
+  const canvas = box.querySelector(".canvas");
+  const whole = new Loader(side, box.querySelector(".whole")), tile = new Loader(side, box.querySelector(".tile"));
+  box.addEventListener("scroll", () => {
+    const other = panes[side === "left" ? "right" : "left"].box;
+    if (other.scrollLeft !== box.scrollLeft) other.scrollLeft = box.scrollLeft;
+    if (other.scrollTop !== box.scrollTop) other.scrollTop = box.scrollTop;
+    clearTimeout(scrolled);
+    scrolled = setTimeout(() => loadTiles(false), 120);
+  });
+  return { box, canvas, whole, tile };
+}
+
+let scrolled = 0;
+const panes = { left: makePane("left"), right: makePane("right") };
+const isFull = () => stage.dataset.zoom === "full";
+const isBeside = () => stage.dataset.arrangement === "beside";
+
+// ---- what is shown ----
+
+export function show(next, left, right) {
+  const another = photo?.id !== next.id;
+  const changed = { left: another || looks.left?.what !== left.what, right: another || looks.right?.what !== right.what };
+  photo = next;
+  looks = { left, right };
+  if (another) {
+    for (const pane of Object.values(panes)) {
+      pane.whole.clear();
+      pane.tile.clear();
+    }
+    setZoom(false);
+  }
+  document.getElementById("name-left").textContent = left.title;
+  document.getElementById("name-right").textContent = right.title;
+  for (const side of ["left", "right"]) {
+    const address = api.viewAddress(photo.id, looks[side]);
+    panes[side].whole.image.alt = `${photo.name}: ${looks[side].title}`;
+    if (panes[side].whole.image.dataset.address !== address || panes[side].whole.wish || another) {
+      panes[side].whole.want(address, null, changed[side]);
+    }
+    if (changed[side]) panes[side].tile.clear();
+  }
+  layout();
+  loadTiles(true);
+  moveDivider(at);
+}
+
+export function setArrangement(name) {
+  stage.dataset.arrangement = name;
+  layout();
+  loadTiles(false);
+}
+
+export function setZoom(full) {
+  stage.dataset.zoom = full ? "full" : "fit";
+  const button = document.getElementById("zoom");
+  button.setAttribute("aria-pressed", String(full));
+  for (const pane of Object.values(panes)) pane.box.tabIndex = full ? 0 : -1; // so that the keyboard can scroll
+  layout();
+  if (!full || !photo) return;
+  for (const { box } of Object.values(panes)) {
+    box.scrollLeft = (box.scrollWidth - box.clientWidth) / 2;
+    box.scrollTop = (box.scrollHeight - box.clientHeight) / 2;
+  }
+  loadTiles(true);
+}
+
+function layout() {
+  if (!photo) return;
+  const room = stage.parentElement.clientWidth, columns = isBeside() ? 2 : 1;
+  const wide = (room - (columns - 1) * 4) / columns, high = Math.max(240, 0.72 * innerHeight);
+  const dots = devicePixelRatio || 1;
+  const own = { width: photo.width / dots, height: photo.height / dots };
+  const scale = isFull() ? 1 : Math.min(wide / own.width, high / own.height, 1);
+  for (const { box, canvas } of Object.values(panes)) {
+    canvas.style.width = `${own.width * scale}px`;
+    canvas.style.height = `${own.height * scale}px`;
+    box.style.width = `${Math.min(wide, own.width * scale)}px`;
+    box.style.height = `${Math.min(high, own.height * scale)}px`;
+  }
+}
+
+function loadTiles(changed) {
+  if (!photo || !isFull()) return;
+  const dots = devicePixelRatio || 1;
+  for (const side of ["left", "right"]) {
+    const { box, tile } = panes[side];
+    const x = Math.max(0, Math.floor((box.scrollLeft - MARGIN) * dots));
+    const y = Math.max(0, Math.floor((box.scrollTop - MARGIN) * dots));
+    const width = Math.min(photo.width - x, Math.ceil((box.clientWidth + 2 * MARGIN) * dots), LARGEST_TILE);
+    const height = Math.min(photo.height - y, Math.ceil((box.clientHeight + 2 * MARGIN) * dots), LARGEST_TILE);
+    const address = api.tileAddress(photo.id, looks[side], { x, y, width, height });
+    if (!changed && tile.image.dataset.address === address) continue;
+    tile.want(address, (image) => {
+      image.style.left = `${x / dots}px`;
+      image.style.top = `${y / dots}px`;
+      image.style.width = `${width / dots}px`;
+      image.style.height = `${height / dots}px`;
+    }, false);
+  }
+}
+
+// ---- the divider ----
+
+function moveDivider(percent) {
+  at = Math.min(100, Math.max(0, percent));
+  stage.style.setProperty("--at", `${at}%`);
+  divider.setAttribute("aria-valuenow", String(Math.round(at)));
+  const names = looks.left ? `${Math.round(at)} % ${looks.left.title}, the rest ${looks.right.title}` : "";
+  divider.setAttribute("aria-valuetext", names);
+}
+
+divider.addEventListener("keydown", (event) => {
+  const steps = { ArrowLeft: -2, ArrowDown: -2, ArrowRight: 2, ArrowUp: 2, PageDown: -10, PageUp: 10, Home: -100, End: 100 };
+  if (!(event.key in steps)) return;
+  event.preventDefault();
+  moveDivider(at + steps[event.key]);
+});
+
+let held = false;
+function follow(event) {
+  const box = stage.getBoundingClientRect();
+  moveDivider((100 * (event.clientX - box.left)) / box.width);
+}
+
+stage.addEventListener("pointerdown", (event) => {
+  const onHandle = divider.contains(event.target);
+  if (isBeside() || event.button !== 0 || (isFull() && !onHandle)) return;
+  held = true;
+  stage.setPointerCapture(event.pointerId);
+  follow(event);
+  divider.focus({ preventScroll: true });
+  event.preventDefault();
+});
+stage.addEventListener("pointermove", (event) => held && follow(event));
+for (const kind of ["pointerup", "pointercancel"]) stage.addEventListener(kind, () => (held = false));
+
+window.addEventListener("resize", () => {
+  layout();
+  loadTiles(false);
+});
