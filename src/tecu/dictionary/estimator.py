@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +17,11 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tecu.checkpoint import Checkpoint, load_state
 from tecu.dictionary import model_file
-from tecu.dictionary.coding import Matrix, polish
-from tecu.dictionary.embedded import DescendedCodes
+from tecu.dictionary.chunked.samples import is_chunked
+from tecu.dictionary.coding import Matrix
+from tecu.dictionary.encoding import encoded
 from tecu.dictionary.kernel_cache import announce_compiling
-from tecu.dictionary.online import Coder, OnlineDictionary, loose_start
+from tecu.dictionary.online import OnlineDictionary, loose_start
 from tecu.dictionary.parameters import Checked, checked_parameters, start_dictionary
 from tecu.dictionary.rows import Rows
 from tecu.dictionary.solvers import Plan, plan
@@ -136,7 +137,18 @@ class L0DictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
     # -- learning -----------------------------------------------------------------------------------------------
 
     def fit(self, X: Any, y: Any = None) -> L0DictionaryLearning:
-        """Learn a dictionary from ``X``, samples x features, dense or CSR."""
+        """Learn a dictionary from ``X``, samples x features: dense, CSR or in chunks.
+
+        In chunks are a Dask array, a zarr array and an iterator of arrays, and a memory map where a
+        ``distributed.Client`` is at work. Chunks are coded by Dask, on the client's workers or on threads; the codes
+        stay there, and ``codes_`` stands for them.
+        """
+        if is_chunked(X):
+            from tecu.dictionary.chunked import fitting
+
+            announce_compiling()
+            fitting.fit(self, X)
+            return self
         X = self._validated(X, reset=True)
         rows = Rows(X)
         checked = checked_parameters(self, rows)
@@ -198,17 +210,29 @@ class L0DictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
 
     # -- using --------------------------------------------------------------------------------------------------
 
-    def transform(self, X: Any) -> Any:
-        """Sparse codes of ``X``, CSR: each sample greedily, then refit, dropped and inserted while that pays."""
+    def transform(self, X: Any, out: Any = None) -> Any:
+        """Sparse codes of ``X``, CSR: each sample greedily, then refit, dropped and inserted while that pays.
+
+        Codes of data in chunks stay where they are made. ``out`` is a zarr store to write them to, by the workers
+        themselves; it is returned, and :func:`tecu.dictionary.read_codes` reads it.
+        """
         check_is_fitted(self)
+        if is_chunked(X) or out is not None:
+            from tecu.dictionary.chunked import fitting
+
+            return fitting.transform(self, X if is_chunked(X) else iter([self._validated(X, reset=False)]), out)
         X = self._validated(X, reset=False)
         rows = Rows(X, self.components_.dtype)
         checked = checked_parameters(self, rows, self.penalty_)
         with workers(checked.threads) as team:
-            return _code(rows, self.components_, checked.coder, team)
+            return encoded(rows, self.components_, checked.coder, team)
 
     def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Any:
         """``fit(X).transform(X)``."""
+        if isinstance(X, Iterator):
+            raise ValueError(
+                "an iterator of chunks can be read only once: call fit with one and transform with another"
+            )
         return self.fit(X).transform(X)
 
     def inverse_transform(self, codes: Any) -> Matrix:
@@ -266,28 +290,3 @@ class L0DictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         tags.input_tags.sparse = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
-
-
-def _code(rows: Rows, components: Matrix, coder: Coder, team: Any) -> Any:
-    from scipy.sparse import csr_array, vstack
-
-    D = np.ascontiguousarray(components)
-    m, n = D.shape
-    gram = team.product(D, D.T)
-    plain = coder.n_nonzero is None and coder.lower == -np.inf and coder.upper == np.inf
-    if not plain:
-        boxed = DescendedCodes(coder.penalty, coder.n_nonzero, coder.lower, coder.upper)
-
-    def code(piece: slice) -> Any:
-        Y = rows[piece]
-        empty = csr_array((len(Y), m), dtype=D.dtype)
-        if plain:
-            return polish(Y @ D.T, gram, empty, penalty=coder.penalty, cap=min(n, m), restart=2).codes
-        return boxed.from_scratch(Y, D, gram)
-
-    parts = []
-    for piece in rows.pieces(max(256, m)):
-        size = piece.stop - piece.start
-        shift = piece.start
-        parts += team.map(lambda part, shift=shift: code(slice(shift + part.start, shift + part.stop)), size)
-    return csr_array(vstack(parts, format="csr"))

@@ -1,0 +1,237 @@
+"""``H(W, D) = 1/2 sum_k ||Y_k - W_k D'||^2`` over chunks ``k`` that live on workers.
+
+``W`` is one block: given ``D``, ``H`` and the term are sums over the chunks, so visiting the chunks one after the other
+or all at once is the same, and the numbers that the tests compare add up. For ``D`` the totals ``W'W`` and ``W'Y`` are
+all that is needed, and they are here.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from tecu import lipschitz
+from tecu.couplings.base import BlockCoupling, QuadraticRestricted
+from tecu.dictionary.chunked import tasks
+from tecu.dictionary.chunked.rowwise import Held, RowWise, Shared, compute
+from tecu.dictionary.chunked.samples import Samples
+from tecu.dictionary.coding import Matrix
+from tecu.dictionary.coupling import Dictionary
+from tecu.dictionary.workers import Workers
+from tecu.protocols import Blocks, Memory, Term
+
+
+class Atoms:
+    """The atoms as rows, their Gram matrix, and where workers find them."""
+
+    def __init__(self, D: Matrix, team: Workers) -> None:
+        self.source, self.team = D, team
+        self.rows = np.ascontiguousarray(D.T)
+
+    @cached_property
+    def gram(self) -> Matrix:
+        """``D'D``."""
+        return self.team.product(self.rows, self.rows.T)
+
+    @cached_property
+    def shared(self) -> Shared:
+        """The atoms for the workers."""
+        return Shared(self.rows)
+
+
+class ChunkedFactorization(BlockCoupling):
+    """``H = 1/2 ||Y - W D'||^2``: codes ``W`` (samples x atoms) on the workers, ``D`` (features x atoms) here."""
+
+    blocks = ("W", "D")
+
+    def __init__(self, samples: Samples, squares: list[float], team: Workers | None = None) -> None:
+        self.shape, self.dtype = samples.shape, str(samples.dtype)  # what a fingerprint of the problem looks at
+        self.half_square = 0.5 * math.fsum(squares)
+        self._samples, self._half_squares = samples, 0.5 * np.asarray(squares)
+        self._team = team or Workers(1)
+        self._known: list[Atoms] = []
+        self._misfits: list[tuple[Any, Any, Matrix]] = []
+        self._values: list[tuple[Any, Any, float]] = []
+
+    def __repr__(self) -> str:
+        return f"ChunkedFactorization({self._samples!r})"
+
+    @property
+    def team(self) -> Workers:
+        """The threads of the dictionary update."""
+        return self._team
+
+    def atoms(self, D: Matrix) -> Atoms:
+        """The dictionary by rows, here and where workers find it."""
+        for known in self._known:
+            if known.source is D:
+                return known
+        self._known = [*self._known[-2:], Atoms(D, self._team)]
+        return self._known[-1]
+
+    def totals(self, z: Blocks) -> Totals:
+        """``A`` and ``B`` for the codes in ``z``."""
+        codes: RowWise = z["W"]
+        m, n = z["D"].shape[1], z["D"].shape[0]
+        if codes.facts.get("nonzeros") == 0:
+            return Totals(self, np.zeros((m, m)), np.zeros((m, n)))
+        tally = codes.tally()
+        return Totals(self, tally.folded, tally.B)
+
+    def value_by_totals(self, block: str, z: Blocks) -> float:
+        """``H(z)`` through the totals."""
+        for codes, D, value in self._values:
+            if codes is z["W"] and D is z["D"]:
+                return value
+        value = self.totals(z).value(self.atoms(z["D"]))
+        self._values = [*self._values[-1:], (z["W"], z["D"], value)]
+        return value
+
+    def magnitude(self, value: float, u: Any) -> float:
+        """What rounding errors of ``H`` by totals are relative to (see :class:`BatchedFactorization`)."""
+        entries, atoms = u.shape[0] * u.shape[1], u.shape[1]
+        return abs(value) + 4.0 * self.half_square / math.sqrt(atoms * entries)
+
+    def value(self, z: Blocks) -> float:
+        """``H(z)``, by residual, on the workers."""
+        codes: RowWise = z["W"]
+        if codes.facts.get("nonzeros") == 0:
+            return self.half_square
+        return math.fsum(self._misfits_of(codes, z["D"]))
+
+    def _misfits_of(self, codes: RowWise, D: Matrix) -> Matrix:
+        """``1/2 ||Y_k - W_k D'||^2`` by chunks; known ones that a test direction does not reach are not asked again."""
+        for known, at, misfits in self._misfits:
+            if known is codes and at is D:
+                return misfits
+        base, chunks = self._near(codes, D)
+        fresh = compute(codes.run(tasks.reduce, "misfit", chunks=chunks, dictionary=self.atoms(D).shared))
+        misfits = base.copy()
+        misfits[chunks] = fresh
+        if codes.node[0] == "leaf":
+            self._misfits = [*self._misfits[-1:], (codes, D, misfits)]
+        return misfits
+
+    def _near(self, codes: RowWise, D: Matrix) -> tuple[Matrix, list[int]]:
+        """Misfits of codes from which these differ in few chunks, and these chunks; else all chunks."""
+        if codes.node[0] == "sum" and len(codes.node[1]) == 2:
+            (factor, first), (_, second) = codes.node[1]
+            known = [misfits for base, at, misfits in self._misfits if base.node is first and at is D]
+            if first[0] == "leaf" and first[1].is_zero:
+                known = [self._half_squares]
+            if factor == 1.0 and second[0] == "leaf" and known:
+                step: Held = second[1]
+                return known[0], [k for k, part in enumerate(step.parts) if part is not None]
+        return np.zeros(len(self._samples.rows)), list(range(len(self._samples.rows)))
+
+    def restrict(self, block: str, z: Blocks) -> CodesOfAll | TotalsDictionary:
+        """``H`` as a function of the codes, or of the dictionary."""
+        self.require(block)
+        return TotalsDictionary(self, block, z) if block == "D" else CodesOfAll(self, block, z)
+
+
+@dataclass(frozen=True)
+class Totals:
+    """``A = W'W`` (folded) and ``B = W'Y`` of all chunks, in float64."""
+
+    coupling: ChunkedFactorization
+    folded: Matrix
+    B: Matrix
+
+    def unfolded(self, dtype: Any) -> Matrix:
+        """``A``."""
+        from tecu.dictionary.kernels_atoms import unfold
+
+        A = np.empty(self.folded.shape, dtype)
+        unfold(self.folded, A)
+        return A
+
+    def value(self, atoms: Atoms) -> float:
+        """``H`` by Gram matrices."""
+        from tecu.dictionary.kernels_atoms import inner_product
+
+        fit = 0.5 * inner_product(self.folded, atoms.gram) - inner_product(self.B, atoms.rows)
+        return float(max(0.0, self.coupling.half_square + fit))
+
+
+class TotalsDictionary(Dictionary):
+    """:class:`tecu.dictionary.coupling.Dictionary` over the totals of the chunks."""
+
+    coupling: Any
+
+    def __init__(self, coupling: Any, block: str, z: Blocks) -> None:
+        super().__init__(coupling, block, z)
+
+
+class CodesOfAll(QuadraticRestricted):
+    """``H`` as a function of all codes: gradient ``(W D' - Y) D``, row by row on the workers."""
+
+    coupling: ChunkedFactorization
+
+    def __init__(self, coupling: ChunkedFactorization, block: str, z: Blocks) -> None:
+        super().__init__(coupling, block, z)
+        self.previous: RowWise = z[block]
+        self.atoms = coupling.atoms(z["D"])
+
+    def value(self, u: RowWise) -> float:
+        """``H(u, others)``: the value at the old codes, plus what changes, chunk by chunk."""
+        start = self.coupling.value_by_totals(self.block, self.z)
+        if u is self.previous:
+            return start
+        gains = compute(u.run(tasks.reduce, "gain", [self.previous], dictionary=self.atoms.shared))
+        return start + math.fsum(gains)
+
+    def grad(self, u: RowWise) -> RowWise:
+        """``(u D' - Y) D``, with a bound of its norm."""
+        facts = {}
+        if "norm" in u.facts:
+            length = float(np.linalg.norm(self.atoms.rows))
+            facts["bound"] = (u.facts["norm"] * length + math.sqrt(2 * self.coupling.half_square)) * length
+        return u.grad(self.atoms.shared, **facts)
+
+    def hessian(self, v: RowWise) -> RowWise:
+        """``v D'D``."""
+        return v.hessian(self.atoms.shared)
+
+    def magnitude(self, value: float) -> float:
+        """The size of the numbers that were summed."""
+        return self.coupling.magnitude(value, self.previous)
+
+    def lipschitz(self, memory: Memory) -> float:
+        """``||D||_2^2``."""
+        gram = self.atoms.gram
+        start = lipschitz.start_vector(len(gram)).astype(gram.dtype)
+        return lipschitz.power_iteration(lambda v: gram @ v, start, memory)
+
+
+class RowTerm:
+    """A term that is a sum over samples, taken chunk by chunk where the codes are."""
+
+    def __init__(self, term: Term) -> None:
+        self.term = term
+
+    def __repr__(self) -> str:
+        return f"RowTerm({self.term!r})"
+
+    @property
+    def is_convex(self) -> bool:
+        """Whether the term is a convex function."""
+        return self.term.is_convex
+
+    def value(self, x: RowWise) -> float:
+        """The term at ``x``."""
+        if "term" not in x.facts:
+            x.facts["term"] = math.fsum(x.ask("term", term=self.term))
+        return float(x.facts["term"])
+
+    def prox(self, x: RowWise, step: float) -> RowWise:
+        """The prox, held by the workers."""
+        return x.hold(term=self.term, step=step)
+
+    def subdiff_distance(self, x: RowWise, g: RowWise) -> float:
+        """The distance of ``g`` to the subdifferential at ``x``."""
+        return math.sqrt(math.fsum(x.ask("distance", g, term=self.term)))

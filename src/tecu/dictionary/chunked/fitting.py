@@ -1,0 +1,171 @@
+"""Fitting and using a dictionary with data in chunks: the first look, the start, the solver, the codes."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from tecu import stop, terms
+from tecu.dictionary.chunked import tasks
+from tecu.dictionary.chunked.coder import ChunkCoder
+from tecu.dictionary.chunked.coupling import ChunkedFactorization, RowTerm
+from tecu.dictionary.chunked.rowwise import Codes, Held, Shared, compute, persist, task, zeros
+from tecu.dictionary.chunked.samples import Samples, current_client
+from tecu.dictionary.chunked.store import write_parts
+from tecu.dictionary.coding import Matrix
+from tecu.dictionary.embedded import ColumnSweeps, DescendedCodes, PolishedCodes
+from tecu.dictionary.online import Coder, loose_start
+from tecu.dictionary.parameters import Checked, checked_parameters, start_dictionary
+from tecu.dictionary.rows import Rows
+from tecu.dictionary.solvers import CODES_ETA, SmallGain, code_term
+from tecu.dictionary.workers import Workers, workers
+from tecu.problem import Problem
+from tecu.solver import Solver
+from tecu.state import Result
+from tecu.updates import Embed
+
+SAMPLE = 20
+"""Samples that the start is found from, as a multiple of the number of atoms."""
+
+SMALLEST_SAMPLE = 20_000
+
+
+DICTIONARY_ETA = 0.1
+"""Proximal weight of the dictionary, as a share of the curvature of an atom: one update a sweep should go far."""
+
+
+class Sample(Rows):
+    """A few samples that stand for all of them: ``square`` is in proportion to that of all."""
+
+    def __init__(self, X: Matrix, mean_square: float) -> None:
+        super().__init__(X)
+        self._mean_square = mean_square
+
+    def square(self) -> float:
+        """``||X||^2`` as if these samples were like all others."""
+        return self._mean_square * len(self)
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What one pass over the data has found."""
+
+    squares: list[float]
+    sample: Sample
+
+
+def survey(samples: Samples, atoms: int, seed: int) -> Survey:
+    """Look at each chunk once: its square, whether it is finite, and its share of a sample."""
+    wanted = min(len(samples), max(SMALLEST_SAMPLE, SAMPLE * atoms))
+    ends = np.cumsum([0, *samples.rows]) * wanted // len(samples)
+    looks = compute(
+        [
+            task(tasks.look)(source, samples.dtype, int(ends[k + 1] - ends[k]), (seed, k))
+            for k, source in enumerate(samples.sources)
+        ]
+    )
+    for k, found in enumerate(looks):
+        if found.bad:
+            first = sum(samples.rows[:k])
+            raise ValueError(
+                f"Input X contains NaN or infinity: {found.bad} of the samples {first} to {first + samples.rows[k] - 1}"
+            )
+    squares = [found.square for found in looks]
+    return Survey(squares, Sample(np.concatenate([found.sample for found in looks]), sum(squares) / len(samples)))
+
+
+def local_strategy(coder: Coder, features: int, atoms: int) -> Any:
+    """The strategy with which a chunk codes itself: the same as in memory."""
+    if coder.n_nonzero is None and coder.lower == -np.inf and coder.upper == np.inf:
+        return PolishedCodes(coder.penalty, min(features, atoms))
+    return DescendedCodes(coder.penalty, coder.n_nonzero, coder.lower, coder.upper)
+
+
+def chunked_solver(
+    samples: Samples, squares: list[float], coder: Coder, m: int, *, ball: bool = False, seed: int = 0,
+    team: Workers | None = None,
+) -> Solver:  # fmt: skip
+    """All codes against ``D``, then ``D`` from the totals: one sweep."""
+    coupling = ChunkedFactorization(samples, squares, team)
+    problem = Problem(coupling, {"W": RowTerm(code_term(coder)), "D": terms.UnitColumns(ball=ball)})
+    strategy = local_strategy(coder, samples.shape[1], m)
+    eta = DICTIONARY_ETA * coupling.half_square / m or 1.0
+    c = 0.45 * CODES_ETA
+    updates = {
+        "W": Embed(ChunkCoder(strategy, c), eta=CODES_ETA, c=c),
+        "D": Embed(ColumnSweeps(ball), eta=eta, c=0.45 * eta),
+    }
+    return Solver(problem, updates, seed=seed)
+
+
+@contextlib.contextmanager
+def scheduling(n_jobs: int | None, threads: int) -> Iterator[Workers]:
+    """Without a cluster the chunks are shared out to ``n_jobs`` threads, all of them unless given."""
+    import dask
+
+    options = {} if n_jobs is None or current_client() is not None else {"num_workers": threads}
+    with dask.config.set(options), workers(threads if current_client() is not None else 1) as team:
+        yield team
+
+
+def fit(model: Any, X: Any) -> None:
+    """Fit an estimator to data in chunks."""
+    if model.solver != "auto":
+        raise ValueError(f"data in chunks are fitted by solver='auto' only, got solver={model.solver!r}")
+    if model.checkpoint is not None:
+        raise ValueError(
+            "checkpoint cannot be used with data in chunks: the codes stay on the workers; "
+            "save the model when the fit has ended"
+        )
+    samples = Samples.of(X, model.dtype)
+    random = check_random_state(model.random_state)
+    seed = int(random.randint(np.iinfo(np.int32).max))
+    atoms = samples.shape[1] if model.n_components is None else int(model.n_components)
+    threads = checked_parameters(model, Rows(np.ones((1, samples.shape[1])))).threads  # errors before the first pass
+    with scheduling(model.n_jobs, threads) as team:
+        found = survey(samples, atoms, seed)
+        checked = checked_parameters(model, found.sample)
+        D, replaced = start_dictionary(checked, found.sample, random), 0
+        if checked.is_greedy:
+            D, replaced = loose_start(found.sample, D, checked.coder, random, ball=checked.ball, team=team)
+        solver = chunked_solver(samples, found.squares, checked.coder, len(D), ball=checked.ball, seed=seed, team=team)
+        start = {"W": zeros(samples, len(D)), "D": np.ascontiguousarray(D.T)}
+        rule = SmallGain(200 * model.tol) | stop.MaxIter(model.max_iter)
+        callbacks = [] if model.callback is None else [model.callback]
+        result = solver.run(start, rule, callbacks, progress=bool(model.verbose))
+        _keep(model, solver, result, checked, replaced)
+    model.n_features_in_ = samples.shape[1]
+
+
+def _keep(model: Any, solver: Solver, result: Result, checked: Checked, replaced: int) -> None:
+    model.components_ = np.ascontiguousarray(result.z["D"].T)
+    model.codes_ = result.z["W"]
+    model.penalty_, model.n_replaced_ = checked.coder.penalty, replaced
+    model.objective_ = float(solver.problem.value(result.z))
+    model.n_iter_, model.history_, model.status_ = result.iterations, result.history, result.status
+    # The residual is asked of the workers now: they may be gone when somebody prints it.
+    known = functools.partial(float, result.certificate.residual)
+    model.certificate_ = replace(result.certificate, _residual=known)
+
+
+def transform(model: Any, X: Any, out: Any = None) -> Any:
+    """Codes of data in chunks, made and kept by the workers; written to the zarr store ``out`` where given."""
+    samples = Samples.of(X, model.components_.dtype)
+    m, n = model.components_.shape
+    if samples.shape[1] != n:
+        raise ValueError(
+            f"X has {samples.shape[1]} features, but L0DictionaryLearning is expecting {n} features as input"
+        )
+    checked = checked_parameters(model, Rows(np.ones((1, n), samples.dtype)), model.penalty_)
+    with scheduling(model.n_jobs, checked.threads):
+        shared = Shared(np.ascontiguousarray(model.components_))
+        made = [task(tasks.encode)(checked.coder, source, shared.part(0)) for source in samples.sources]
+        if out is not None:
+            return write_parts(out, samples, m, made)
+        return Codes(samples, m, ("leaf", Held(persist(made))))

@@ -1,0 +1,332 @@
+"""What a worker does with one chunk. Pure functions: of the chunk, the dictionary, the old codes and a small job.
+
+So a task that is lost with its worker is done again elsewhere, with the same answer. A chunk is gone through in pieces
+of about as many samples as there are atoms: a dense gradient of a piece is all that is ever formed.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from tecu import arrays
+from tecu.dictionary.chunked.samples import load
+from tecu.dictionary.coding import Matrix
+from tecu.dictionary.coupling import BatchedFactorization, CodesOfBatch
+from tecu.dictionary.workers import Workers
+from tecu.inexact import Candidate, estimate, judge
+from tecu.protocols import Memory, Term
+from tecu.subproblem import SubProblem
+from tecu.tolerance import MovingTolerance
+
+PIECE = 0.9  # samples of a piece, as a multiple of the atoms; the batches of the run in memory have the same size
+SMALLEST_PIECE = 500
+LOCAL_STEPS = 10  # proposals of a strategy for a piece before the whole is judged
+
+ERROR, ALONG, CHANGE, MOVE, SIZE, TERM, NONZEROS, APART = range(8)
+"""What :class:`Tally` counts: ``||e||^2``, ``<e, move>``, ``F(u~) - F(previous)``, ``||move||^2``, ``||u~||^2``,
+``term(u~)``, non-zeros, samples with ``u != u~``."""
+
+
+def pieces(samples: int, atoms: int) -> list[slice]:
+    """The pieces of a chunk.
+
+    >>> pieces(1000, 600)
+    [slice(0, 500, None), slice(500, 1000, None)]
+    """
+    count = max(1, round(samples / max(PIECE * atoms, SMALLEST_PIECE)))
+    edges = [samples * i // count for i in range(count + 1)]
+    return [slice(first, last) for first, last in pairwise(edges)]
+
+
+def publish(atoms: Matrix) -> Matrix:
+    """The dictionary as a task of its own: fetched once a worker, and made anew if lost."""
+    return atoms
+
+
+def pick(result: Any, place: int) -> Any:
+    """One part of a task's result."""
+    return result[place]
+
+
+def empty(samples: int, atoms: int, dtype: Any) -> Any:
+    """Codes that are zero."""
+    from scipy.sparse import csr_array
+
+    return csr_array((samples, atoms), dtype=dtype)
+
+
+def stacked(parts: list[Any], atoms: int, dtype: Any) -> Any:
+    """Pieces of codes one below the other."""
+    from scipy.sparse import csr_array, vstack
+
+    if not parts:
+        return empty(0, atoms, dtype)
+    return parts[0] if len(parts) == 1 else csr_array(vstack(parts, format="csr"))
+
+
+# -- the first look ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Look:
+    """What is learnt of a chunk at the start."""
+
+    square: float  # ||Y_k||^2
+    bad: int  # samples with NaN or Inf
+    sample: Matrix  # a few samples
+
+
+def look(source: Any, dtype: Any, count: int, seed: tuple[int, ...]) -> Look:
+    """Measure a chunk and draw ``count`` samples of it."""
+    Y = load(source, dtype)
+    chosen = np.sort(np.random.default_rng(seed).permutation(len(Y))[:count])
+    bad = 0 if arrays.all_finite(Y) else int(np.count_nonzero(~np.isfinite(Y).all(axis=1)))
+    return Look(arrays.inner(Y, Y) if not bad else math.nan, bad, Y[chosen])
+
+
+# -- expressions, row by row ---------------------------------------------------------------------------------------
+
+
+class Job:
+    """A question about expressions: opaque to Dask, which would look for tasks inside tuples and dataclasses."""
+
+    def __init__(self, what: str, nodes: tuple[Any, ...], dtype: Any, **more: Any) -> None:
+        self.what, self.nodes, self.dtype, self.more = what, nodes, np.dtype(dtype), more
+
+
+class Rows:
+    """Evaluates expressions for some samples ``Y`` of a chunk; ``leaves`` are codes of these samples, or dictionaries.
+
+    ``("leaf", i)``, ``("sum", ((factor, node), ...))``, ``("grad", node, i)`` = ``(u D' - Y) D`` and
+    ``("hessian", node, i)`` = ``v D'D``, with ``D'`` the leaf ``i``.
+    """
+
+    def __init__(self, Y: Matrix, leaves: list[Any], dtype: np.dtype[Any]) -> None:
+        self.Y, self.leaves, self.dtype = Y, leaves, dtype
+        self._known: dict[int, Any] = {}
+
+    def __call__(self, node: Any) -> Any:
+        """The value of a node."""
+        if id(node) not in self._known:
+            self._known[id(node)] = getattr(self, f"_{node[0]}")(*node[1:])
+        return self._known[id(node)]
+
+    def _leaf(self, place: int) -> Any:
+        return self.leaves[place]
+
+    def _sum(self, parts: Any) -> Any:
+        total = None
+        for factor, node in parts:
+            value = self(node)
+            if value is None:  # a direction that does not reach this chunk
+                continue
+            scaled = value if factor == 1.0 else value * self.dtype.type(factor)
+            total = scaled if total is None else total + scaled
+        return total
+
+    def _grad(self, node: Any, place: int) -> Any:
+        atoms = self.leaves[place]
+        return np.asarray((self(node) @ atoms - self.Y) @ atoms.T)
+
+    def _hessian(self, node: Any, place: int) -> Any:
+        atoms = self.leaves[place]
+        return np.asarray((self(node) @ atoms) @ atoms.T)
+
+    def misfit(self, node: Any, atoms: Matrix) -> float:
+        """``1/2 ||u D' - Y||^2``."""
+        misfit = self(node) @ atoms - self.Y
+        return 0.5 * arrays.inner(misfit, misfit)
+
+
+def _by_pieces(job: Job, source: Any, leaves: tuple[Any, ...]) -> Any:
+    """The pieces of a chunk with their leaves; a leaf with fewer rows than the chunk is a dictionary."""
+    Y = load(source, job.dtype)
+    atoms = job.more["atoms"]
+    for piece in pieces(len(Y), atoms):
+        own = [leaf if leaf is None or isinstance(leaf, np.ndarray) else leaf[piece] for leaf in leaves]
+        yield piece, Rows(Y[piece], own, job.dtype)
+
+
+def reduce(job: Job, source: Any, *leaves: Any) -> float:
+    """One number of a chunk."""
+    total = []
+    for _, rows in _by_pieces(job, source, leaves):
+        first, *others = job.nodes
+        if job.what == "inner":
+            total.append(arrays.inner(rows(first), rows(others[0]) if others else rows(first)))
+        elif job.what == "finite":
+            total.append(0.0 if arrays.all_finite(rows(first)) else 1.0)
+        elif job.what == "term":
+            total.append(float(job.more["term"].value(rows(first))))
+        elif job.what == "distance":
+            total.append(float(job.more["term"].subdiff_distance(rows(first), rows(others[0]))) ** 2)
+        elif job.what == "misfit":
+            total.append(rows.misfit(first, rows.leaves[-1]))
+        elif job.what == "gain":
+            total.append(rows.misfit(first, rows.leaves[-1]) - rows.misfit(others[0], rows.leaves[-1]))
+        else:
+            raise ValueError(f"unknown question {job.what!r}")
+    return math.fsum(total)
+
+
+def codes_of(job: Job, source: Any, *leaves: Any) -> Any:
+    """An expression, or its prox, as codes of a chunk."""
+    step = job.more.get("step")
+    parts = []
+    for _, rows in _by_pieces(job, source, leaves):
+        value = rows(job.nodes[0])
+        if step is not None:
+            value = job.more["term"].prox(value, step)
+        parts.append(arrays.as_kind(value, empty(1, 1, job.dtype)))
+    return stacked(parts, job.more["atoms"], job.dtype)
+
+
+def direction(job: Job, source: Any, *leaves: Any) -> Any:
+    """A direction for the gradient test: random on the codes' entries and a few more, and up the gradient there."""
+    from scipy.sparse import csr_array
+
+    rng = np.random.default_rng(job.more["seed"])
+    parts = []
+    for piece, rows in _by_pieces(job, source, leaves):
+        count, m = piece.stop - piece.start, job.more["atoms"]
+        codes, gradient = (arrays.as_kind(rows(node), np.empty(0, job.dtype)) for node in job.nodes)
+        chosen = np.concatenate([np.flatnonzero(codes), rng.integers(count * m, size=100)])
+        chosen = np.unique(chosen)
+        along = gradient.ravel()[chosen].astype(np.float64)
+        noise = rng.standard_normal(len(chosen))
+        values = noise / np.linalg.norm(noise) + along / (np.linalg.norm(along) or 1.0)
+        place = np.divmod(chosen, m)
+        parts.append(csr_array((values.astype(job.dtype), place), shape=(count, m)))
+    return stacked(parts, job.more["atoms"], job.dtype)
+
+
+# -- totals --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Tally:
+    """``A = W'W`` (folded), ``B = W'Y`` and a few numbers of some chunks; tallies add up."""
+
+    folded: Matrix
+    B: Matrix
+    numbers: Matrix
+
+
+def tally(codes: Any, Y: Matrix, numbers: Matrix) -> Tally:
+    """The tally of one chunk."""
+    from tecu.dictionary.kernels_atoms import add_totals
+
+    m = codes.shape[1]
+    folded, B = np.zeros((m, m)), np.zeros((m, Y.shape[1]))
+    add_totals(codes.indptr, codes.indices, codes.data, Y, 1.0, folded, B)
+    return Tally(folded, B, numbers)
+
+
+def total(job: Job, source: Any, codes: Any) -> Tally:
+    """The tally of codes that came without one."""
+    return tally(codes, load(source, job.dtype), np.zeros(APART + 1))
+
+
+def add(first: Tally, *others: Tally) -> Tally:
+    """The sum; always in this order, so that it does not depend on the workers."""
+    folded, B, numbers = first.folded.copy(), first.B.copy(), first.numbers.copy()
+    for other in others:
+        folded += other.folded
+        B += other.B
+        numbers += other.numbers
+    return Tally(folded, B, numbers)
+
+
+# -- coding --------------------------------------------------------------------------------------------------------
+
+
+class Coding:
+    """How chunks are coded at one visit: the strategy, the sub-problem's constants, what the tests compare to."""
+
+    def __init__(
+        self, strategy: Any, term: Term, *, eta: float, c: float, lipschitz: float, visits: int, move: float | None
+    ) -> None:
+        self.strategy, self.term, self.eta, self.c = strategy, term, eta, c
+        self.lipschitz = lipschitz  # ||D||^2
+        self.visits = visits
+        self.move = move  # of the block's previous visit, a sample's share of it
+
+
+class CodesOfPiece(CodesOfBatch):
+    """:class:`CodesOfBatch` for a piece that knows nothing of the others: its values are those of the piece."""
+
+    constant = 0.0
+
+    def value(self, u: Any) -> float:
+        """``1/2 ||Y_k - u D'||^2``."""
+        misfit = u @ self.atoms.rows - self.samples
+        return 0.5 * arrays.inner(misfit, misfit)
+
+    def lipschitz(self, memory: Memory) -> float:
+        """``||D||_2^2``, which the caller has found once for all chunks."""
+        return self.constant
+
+
+def code(coding: Coding, source: Any, atoms: Matrix, old: Any) -> tuple[Any, Any, Tally]:
+    """New codes ``u~`` of a chunk, ``u - u~`` for what they came from, and the chunk's tally.
+
+    The tests of :mod:`tecu.inexact` are made piece by piece, each against its share of the whole's tolerance. Where
+    every piece passes so does the whole: the squares of ``||e||`` and the two sides of the descent test add up.
+    """
+    Y = load(source, atoms.dtype)
+    m = len(atoms)
+    batches = pieces(len(Y), m)
+    coupling = BatchedFactorization(Y, batches, Workers(1))
+    D = atoms.T
+    points, apart = [], []
+    numbers = np.zeros(APART + 1)
+    for name, piece in zip(coupling.names, batches, strict=True):
+        point, difference, counted = _code_piece(coding, coupling, name, old[piece], D)
+        points.append(point)
+        apart.append(difference)
+        numbers += counted
+    codes = stacked(points, m, atoms.dtype)
+    return codes, stacked(apart, m, atoms.dtype), tally(codes, Y, numbers)
+
+
+def _code_piece(
+    coding: Coding, coupling: BatchedFactorization, name: str, old: Any, D: Matrix
+) -> tuple[Any, Any, Matrix]:
+    z = {name: old, "D": D}
+    smooth = CodesOfPiece(coupling, name, z)
+    smooth.constant = coding.lipschitz
+    move = None if coding.move is None else coding.move * math.sqrt(old.shape[0])
+    sub = SubProblem(
+        name, coding.term, smooth, old, coding.eta, {}, z, visits=coding.visits, previous_move=move
+    )  # fmt: skip
+    rule = MovingTolerance(coding.c)
+    for step, proposal in enumerate(coding.strategy(sub, old), 1):
+        candidate = proposal if isinstance(proposal, Candidate) else Candidate(proposal)
+        # Numbers of a strategy's own are for a smaller tau; where the error is zero they are the same for this one.
+        tau = None if candidate.numbers is not None else coding.lipschitz + coding.eta
+        found = estimate(sub, candidate, tau)
+        if judge(sub, found, rule).accepted or step >= LOCAL_STEPS:
+            break
+    change, _ = found.rise
+    difference = (
+        found.source - found.point if found.source is not found.point else empty(old.shape[0], old.shape[1], old.dtype)
+    )
+    difference.eliminate_zeros()
+    counted = np.zeros(APART + 1)
+    counted[[ERROR, ALONG, CHANGE, MOVE]] = found.error_norm**2, found.error_along_move, change, found.move**2
+    counted[[SIZE, TERM]] = arrays.norm(found.point) ** 2, found.term
+    counted[[NONZEROS, APART]] = found.point.nnz, np.count_nonzero(np.diff(difference.indptr))
+    return found.point, difference, counted
+
+
+def encode(coder: Any, source: Any, atoms: Matrix) -> Any:
+    """Codes of a chunk from scratch, as ``transform`` makes them."""
+    from tecu.dictionary.encoding import encoded
+    from tecu.dictionary.rows import Rows as AllRows
+
+    return encoded(AllRows(load(source, atoms.dtype)), atoms, coder, Workers(1))
