@@ -46,7 +46,7 @@ def floors(seeds):
 
     def coordinate_descent():
         gram, correlations = D0 @ D0.T, X @ transposed
-        old = coding.greedy(correlations.copy(), gram, stop=8 * penalty, cap=8).csr(len(D0), is_sorted=False)
+        old = coding.greedy(correlations.copy(), gram, stop=8 * penalty, cap=8).csr(len(D0))
         began = time.process_time()
         coding.polish(X @ transposed, D0 @ D0.T, old, penalty=8 * penalty, cap=40, restart=0)
         coding.sweep(D0.copy(), D0, gram, D0)
@@ -108,7 +108,7 @@ def first_below(X, D0, penalty, target, seed):
             codes, seconds = cpu(
                 lambda: coding.greedy(
                     X @ online.D.T, online.D @ online.D.T, stop=GAINS[-1] * penalty, penalty=penalty, cap=48
-                ).csr(len(D0), is_sorted=False)
+                ).csr(len(D0))
             )
             value = penalty * codes.nnz + 0.5 * np.sum((X - codes @ online.D) ** 2, dtype=np.float64)
             if value <= target:

@@ -19,7 +19,7 @@ def judged(X, D, penalty):
     G, total = D @ D.T, 0.0
     for first in range(0, len(X), 2000):
         Y = X[first : first + 2000]
-        W = coding.greedy(Y @ D.T, G, stop=0.01 * penalty, penalty=penalty, cap=LONGEST).csr(len(D), is_sorted=False)
+        W = coding.greedy(Y @ D.T, G, stop=0.01 * penalty, penalty=penalty, cap=LONGEST).csr(len(D))
         total += penalty * W.nnz + 0.5 * np.sum((Y - W @ D) ** 2)
     return float(total)
 

@@ -21,16 +21,16 @@ def problem(seed=0, samples=40, n=12, m=20, k=3, dtype=np.float64):
 def test_greedy_agrees_with_its_twin(seed, stop, penalty, cap):
     X, D = problem(seed)
     G, C = D @ D.T, X @ D.T
-    codes = coding.greedy(C.copy(), G, stop=stop, penalty=penalty, cap=cap).csr(len(D), is_sorted=False).toarray()
+    codes = coding.greedy(C.copy(), G, stop=stop, penalty=penalty, cap=cap).csr(len(D)).toarray()
     for c, w in zip(C, codes, strict=True):
         np.testing.assert_allclose(w, plain.greedy(G, c, stop, penalty, cap), atol=1e-8)
 
 
 def test_float32_greedy_finds_what_float64_finds():
     X, D = problem(k=2)
-    wide = coding.greedy(X @ D.T, D @ D.T, stop=0.05, cap=8).csr(len(D), is_sorted=False)
+    wide = coding.greedy(X @ D.T, D @ D.T, stop=0.05, cap=8).csr(len(D))
     x, d = X.astype(np.float32), D.astype(np.float32)
-    narrow = coding.greedy(x @ d.T, d @ d.T, stop=0.05, cap=8).csr(len(D), is_sorted=False)
+    narrow = coding.greedy(x @ d.T, d @ d.T, stop=0.05, cap=8).csr(len(D))
     assert narrow.dtype == np.float32
     np.testing.assert_allclose(narrow.toarray(), wide.toarray(), atol=2e-4)
 

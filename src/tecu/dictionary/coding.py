@@ -6,6 +6,7 @@ Samples and atoms are rows: ``Y`` samples x features, ``D`` atoms x features, co
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,9 @@ PIVOT = 1e-3
 
 SWEEP_BLOCK = 64
 """Atoms between two matrix products of a column sweep."""
+
+BLOCKS_A_MEETING = 3
+"""Such blocks between two meetings of threads."""
 
 ALONE = Workers(1)
 
@@ -37,16 +41,17 @@ class Codes:
         shape = (samples, capacity)
         return cls(np.empty(shape, np.int32), np.empty(shape, dtype), np.zeros(samples, np.int32))
 
-    def csr(self, n_components: int, is_sorted: bool = True) -> Any:
+    def csr(self, n_components: int) -> Any:
         """The same codes as a CSR array, without entries that are zero."""
         from scipy.sparse import csr_array
 
-        used = (np.arange(self.indices.shape[1]) < self.counts[:, None]) & (self.values != 0)
+        longest = int(self.counts.max(initial=0))
+        values, indices = self.values[:, :longest], self.indices[:, :longest]
+        used = (np.arange(longest) < self.counts[:, None]) & (values != 0)
         starts = np.zeros(len(self.counts) + 1, dtype=np.int32)
         np.cumsum(used.sum(axis=1), out=starts[1:])
-        codes = csr_array((self.values[used], self.indices[used], starts), shape=(len(self.counts), n_components))
-        if not is_sorted:
-            codes.sort_indices()
+        codes = csr_array((values[used], indices[used], starts), shape=(len(self.counts), n_components))
+        codes.has_canonical_format = True
         return codes
 
 
@@ -150,20 +155,55 @@ def descend(
 
 
 def sweep(
-    D: Matrix, previous: Matrix, A: Matrix, B: Matrix, eta: float = 0.0, ball: bool = False, team: Workers = ALONE
+    D: Matrix,
+    previous: Matrix,
+    A: Matrix,
+    B: Matrix,
+    eta: float = 0.0,
+    ball: bool = False,
+    team: Workers = ALONE,
+    folded: bool = False,
 ) -> float:
     """One pass of exact minimisation over the atoms, in place; returns by how much the objective fell.
 
     Atom ``j`` becomes the minimiser of ``1/2 <A, DD'> - <B, D> + eta/2 ||D - previous||^2`` over the unit sphere (or
-    ball), the others held. Blocks of atoms share one matrix product: the same iterates, faster.
+    ball), the others held. Blocks of atoms share one matrix product: the same iterates, faster. Threads take several
+    blocks at a time, so that they meet less often. ``folded`` says that ``A`` is folded into its upper triangle.
     """
-    from tecu.dictionary.kernels_atoms import sweep_block
+    from tecu.dictionary.kernels_atoms import sweep_block, unfold
 
-    number = D.dtype.type
+    m, number = len(D), D.dtype.type
+    size = SWEEP_BLOCK * (1 if team.count == 1 else BLOCKS_A_MEETING)
     descent = 0.0
-    for first in range(0, len(D), SWEEP_BLOCK):
-        rows = slice(first, first + SWEEP_BLOCK)
-        U = team.product(A[rows], D)
-        np.subtract(B[rows], U, out=U)
-        descent += sweep_block(D, previous, U, A, first, number(eta), ball)
+    for first in range(0, m, size):
+        end = min(first + size, m)
+        if folded:
+            inside, place = np.empty((end - first, end - first), D.dtype), 0
+            unfold(np.ascontiguousarray(A[first:end, first:end]), inside)
+        else:
+            inside, place = A, first
+        U = team.by_columns(partial(_slopes, D, A, B, inside, slice(first, end), folded), D)
+        before = D[first:end].copy()
+        for a in range(0, end - first, SWEEP_BLOCK):
+            b = min(a + SWEEP_BLOCK, end - first)
+            descent += sweep_block(D, previous, first + a, U[a:b], inside, place + a, number(eta), ball)
+            if b < end - first:  # what the later blocks of this meeting have to know of it
+                U[b:] -= inside[place + b : place + end - first, place + a : place + b] @ (
+                    D[first + a : first + b] - before[a:b]
+                )
     return descent
+
+
+def _slopes(D: Matrix, A: Matrix, B: Matrix, inside: Matrix, J: slice, folded: bool, columns: slice) -> Matrix:
+    """``B_J - A_J D`` for some features."""
+    d = D[:, columns]
+    product: Matrix
+    if not folded:
+        product = A[J] @ d
+    else:  # off the diagonal a folded matrix holds twice the entry, once
+        product = A[: J.start, J].T @ d[: J.start]
+        product += A[J, J.stop :] @ d[J.stop :]
+        product *= D.dtype.type(0.5)
+        product += inside @ d[J]
+    np.subtract(B[J, columns], product, out=product)
+    return product

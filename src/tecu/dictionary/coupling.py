@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from tecu import lipschitz
 from tecu.arrays import inner
 from tecu.couplings.base import BlockCoupling, QuadraticRestricted
 from tecu.dictionary.coding import Matrix
 from tecu.dictionary.rows import Rows
+from tecu.dictionary.totals import Atoms, Totals, _half_misfit, _largest_eigenvalue
 from tecu.dictionary.workers import Workers
 from tecu.protocols import Blocks, Memory
 
@@ -47,6 +47,7 @@ class BatchedFactorization(BlockCoupling):
         self.blocks = (*self.names, "D")
         self._team = team or Workers(1)
         self.half_square = 0.5 * self.rows.square()
+        self._room = np.empty((0, 0))
         self._totals: Totals | None = None
         self._atoms: Atoms | None = None
         self._visited: dict[str, tuple[dict[str, Any], float]] = {}
@@ -64,6 +65,12 @@ class BatchedFactorization(BlockCoupling):
     def team(self) -> Workers:
         """The threads that share a batch; no part of the problem."""
         return self._team
+
+    def room(self, samples: int, atoms: int) -> Matrix:
+        """Memory for the correlations of a batch, used again and again: fresh pages cost as much as the product."""
+        if self._room.shape[0] < samples or self._room.shape[1] != atoms:
+            self._room = np.empty((samples, atoms), self.rows.dtype)
+        return self._room[:samples]
 
     def batch(self, name: str) -> Matrix:
         """The samples of a block of codes, dense."""
@@ -108,7 +115,7 @@ class BatchedFactorization(BlockCoupling):
         for name in self.names:
             known = self._misfits.get(name)
             if known is None or known[0] is not z[name] or known[1] is not D:
-                self._misfits[name] = (z[name], D, _half_misfit(self.batch(name), z[name], atoms))
+                self._misfits[name] = (z[name], D, _half_misfit(self.batch(name), z[name], atoms, self.team))
         return math.fsum(self._misfits[name][2] for name in self.names)
 
     def restrict(self, block: str, z: Blocks) -> CodesOfBatch | Dictionary:
@@ -119,59 +126,6 @@ class BatchedFactorization(BlockCoupling):
         if block == self.names[0]:
             self._totals = None  # summed anew once a sweep: a resumed run then repeats every bit
         return CodesOfBatch(self, block, z)
-
-
-class Atoms:
-    """The atoms as rows, and their Gram matrix."""
-
-    def __init__(self, D: Matrix, team: Workers) -> None:
-        self.source = D
-        self.rows = np.ascontiguousarray(D.T)
-        self.team = team
-
-    @cached_property
-    def gram(self) -> Matrix:
-        """``D'D``."""
-        return self.team.product(self.rows, self.rows.T)
-
-
-class Totals:
-    """``A = sum W_b'W_b`` (folded) and ``B = sum W_b'Y_b`` in float64, following the codes from visit to visit."""
-
-    def __init__(self, coupling: BatchedFactorization, z: Blocks) -> None:
-        m, n = z["D"].shape[1], z["D"].shape[0]
-        self.coupling = coupling
-        self.folded, self.B = np.zeros((m, m)), np.zeros((m, n))
-        self._held: dict[str, Any] = {}
-
-    def follow(self, z: Blocks) -> None:
-        """Take out what has changed since the last call, and put in its successor."""
-        from tecu.dictionary.kernels_atoms import add_totals
-
-        for name in self.coupling.names:
-            old, new = self._held.get(name), z[name]
-            if old is new:
-                continue
-            Y = self.coupling.batch(name)
-            for codes, sign in ((old, -1.0), (new, 1.0)):
-                if codes is not None:
-                    add_totals(codes.indptr, codes.indices, codes.data, Y, sign, self.folded, self.B)
-            self._held[name] = new
-
-    def unfolded(self, dtype: Any) -> Matrix:
-        """``A``."""
-        from tecu.dictionary.kernels_atoms import unfold
-
-        A = np.empty(self.folded.shape, dtype)
-        unfold(self.folded, A)
-        return A
-
-    def value(self, atoms: Atoms) -> float:
-        """``H`` by Gram matrices."""
-        from tecu.dictionary.kernels_atoms import inner_product
-
-        fit = 0.5 * inner_product(self.folded, atoms.gram) - inner_product(self.B, atoms.rows)
-        return float(max(0.0, self.coupling.half_square + fit))
 
 
 class CodesOfBatch(QuadraticRestricted):
@@ -195,8 +149,9 @@ class CodesOfBatch(QuadraticRestricted):
         return self.coupling.batch(self.block)
 
     def correlations(self, piece: slice = slice(None)) -> Matrix:
-        """``Y_b D`` of some samples, in memory of its own."""
-        return np.asarray(self.samples[piece] @ self.atoms.rows.T)
+        """``Y_b D`` of some samples, in memory that the next batch takes over."""
+        samples = self.samples
+        return np.matmul(samples[piece], self.atoms.rows.T, out=self.coupling.room(len(samples), len(self.gram))[piece])
 
     @cached_property
     def _value(self) -> float:
@@ -204,17 +159,28 @@ class CodesOfBatch(QuadraticRestricted):
 
     @cached_property
     def _misfit(self) -> float:
-        return _half_misfit(self.samples, self.previous, self.atoms.rows)
+        return self._half_misfit(self.previous)
+
+    def _half_misfit(self, u: Any) -> float:
+        return _half_misfit(self.samples, u, self.atoms.rows, self.coupling.team)
 
     def value(self, u: Any) -> float:
         """``H(u, others)``: the value at the block's old codes, plus what this batch changes."""
         if u is self.previous:
             return self._value
-        return self._value + _half_misfit(self.samples, u, self.atoms.rows) - self._misfit
+        return self._value + self._half_misfit(u) - self._misfit
 
     def grad(self, u: Any) -> Matrix:
         """``(u D' - Y_b) D``."""
-        return np.asarray((u @ self.atoms.rows - self.samples) @ self.atoms.rows.T)
+        Y, D, team = self.samples, self.atoms.rows, self.coupling.team
+        gradient = np.empty((len(Y), len(D)), D.dtype)
+
+        def slopes(piece: slice) -> None:
+            part = u if piece.stop - piece.start == len(Y) else u[piece]
+            np.matmul(part @ D - Y[piece], D.T, out=gradient[piece])
+
+        team.map(slopes, len(Y))
+        return gradient
 
     def hessian(self, v: Any) -> Matrix:
         """``v G``."""
@@ -226,7 +192,7 @@ class CodesOfBatch(QuadraticRestricted):
 
     def lipschitz(self, memory: Memory) -> float:
         """``||D||_2^2``."""
-        return _largest_eigenvalue(self.gram, memory)
+        return self.atoms.lipschitz
 
 
 class Dictionary(QuadraticRestricted):
@@ -289,13 +255,3 @@ class Dictionary(QuadraticRestricted):
     def lipschitz(self, memory: Memory) -> float:
         """``||W||_2^2``."""
         return _largest_eigenvalue(self.A, memory)
-
-
-def _half_misfit(Y: Matrix, codes: Any, atoms: Matrix) -> float:
-    misfit = codes @ atoms - Y
-    return 0.5 * float(inner(misfit, misfit))
-
-
-def _largest_eigenvalue(gram: Matrix, memory: Memory) -> float:
-    start = lipschitz.start_vector(len(gram)).astype(gram.dtype)
-    return lipschitz.power_iteration(lambda v: gram @ v, start, memory)

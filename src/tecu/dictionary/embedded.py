@@ -41,7 +41,7 @@ class PolishedCodes:
 
         def code(piece: slice) -> Polished:
             return polish(
-                smooth.correlations(piece), gram, u[piece], penalty=self.penalty, cap=self.cap, shift=sub.eta,
+                smooth.correlations(piece), gram, _rows(u, piece), penalty=self.penalty, cap=self.cap, shift=sub.eta,
                 restart=self.restart,
             )  # fmt: skip
 
@@ -96,7 +96,7 @@ class DescendedCodes:
         cap = self.n_nonzero or min(D.shape)
         codes = greedy(Y @ D.T, gram, stop=self.penalty, penalty=self.penalty, cap=cap, positive=self.lower >= 0)
         np.clip(codes.values, self.lower, self.upper, out=codes.values)
-        return codes.csr(len(D), is_sorted=False)
+        return codes.csr(len(D))
 
     def from_scratch(self, Y: Matrix, D: Matrix, gram: Matrix) -> Any:
         """Codes of samples ``Y`` for atoms ``D``, without a past."""
@@ -138,6 +138,10 @@ def _better(smooth: CodesOfBatch, sub: SubProblem, first: Any, second: Any, pena
     chosen.eliminate_zeros()
     chosen.sort_indices()
     return chosen
+
+
+def _rows(codes: Any, piece: slice) -> Any:
+    return codes if (piece.start, piece.stop) == (0, codes.shape[0]) else codes[piece]
 
 
 def _stack(parts: list[Any]) -> Any:

@@ -39,13 +39,16 @@ def add_totals(indptr: Any, indices: Any, data: Any, Y: Any, sign: Any, A: Any, 
 def unfold(folded: Any, A: Any) -> Any:
     """The symmetric matrix behind a folded one, tile by tile."""
     m = folded.shape[0]
+    half = folded.dtype.type(0.5)
     for r in range(0, m, 32):
         for c in range(r, m, 32):
             for i in range(r, min(r + 32, m)):
-                for j in range(max(i, c), min(c + 32, m)):
-                    x = folded[i, j] if i == j else folded[i, j] / 2
+                for j in range(max(i + 1, c), min(c + 32, m)):
+                    x = folded[i, j] * half
                     A[i, j] = x
                     A[j, i] = x
+        for i in range(r, min(r + 32, m)):
+            A[i, i] = folded[i, i]
 
 
 @compiled
@@ -60,22 +63,46 @@ def inner_product(left: Any, right: Any) -> Any:
 
 
 @compiled
-def sweep_block(D: Any, previous: Any, U: Any, A: Any, first: Any, eta: Any, ball: Any) -> Any:
+def misfits(indptr: Any, indices: Any, data: Any, Y: Any, D: Any, rows: Any, squares: Any) -> Any:
+    """``||y - D'w||^2`` of each sample in float64, for sorted sparse codes.
+
+    ``rows`` gets the misfits themselves where it has room for all of them; with one row it is scratch.
+    """
+    n = Y.shape[1]
+    last = rows.shape[0] - 1
+    for p in range(Y.shape[0]):
+        y = Y[p]
+        r = rows[min(p, last)]
+        for f in range(n):
+            r[f] = y[f]
+        for s in range(indptr[p], indptr[p + 1]):
+            w = data[s]
+            d = D[indices[s]]
+            for f in range(n):
+                r[f] -= w * d[f]
+        square = 0.0
+        for f in range(n):
+            square += np.float64(r[f]) * np.float64(r[f])
+        squares[p] = square
+
+
+@compiled
+def sweep_block(D: Any, previous: Any, first: Any, U: Any, A: Any, place: Any, eta: Any, ball: Any) -> Any:
     """Exact minimisation over the atoms ``first, first + 1, ...`` one after the other; returns by how much it descends.
 
     On entry ``U = B_J - A_J D`` for the block ``J``; the atoms of ``D`` in ``J`` are replaced, and ``U`` is used
-    up. On the sphere
-    the objective is ``-<v, d>`` in one atom, on the ball ``(A_jj + eta)/2 ||d||^2 - <v, d>``.
+    up. ``A`` holds the totals of the block from row and column ``place`` on. On the sphere the objective is
+    ``-<v, d>`` in one atom, on the ball ``(A_jj + eta)/2 ||d||^2 - <v, d>``.
     """
     size, n = U.shape
     change = np.empty(n, D.dtype)
     descent = 0.0
     for r in range(size):
-        j = first + r
-        own = A[j, j]
+        totals = A[place + r]
+        own = totals[place + r]
         curvature = own + eta
-        d = D[j]
-        old = previous[j]
+        d = D[first + r]
+        old = previous[first + r]
         u = U[r]
         square = 0.0
         for f in range(n):
@@ -102,7 +129,7 @@ def sweep_block(D: Any, previous: Any, U: Any, A: Any, first: Any, eta: Any, bal
         else:
             descent += 0.5 * length * moved
         for s in range(r + 1, size):
-            a = A[first + s, j]
+            a = totals[place + s]
             if a != 0:
                 row = U[s]
                 for f in range(n):

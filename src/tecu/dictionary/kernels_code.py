@@ -126,6 +126,17 @@ def _greedy_one(
     return best_t
 
 
+@part
+def _sort(support: Any, w: Any, t: Any) -> Any:
+    """Sort the first ``t`` atoms, as CSR wants them, and their coefficients with them."""
+    for s in range(1, t):
+        j, x, r = support[s], w[s], s
+        while r > 0 and support[r - 1] > j:
+            support[r], w[r] = support[r - 1], w[r - 1]
+            r -= 1
+        support[r], w[r] = j, x
+
+
 @compiled
 def greedy_codes(
     G: Any,
@@ -162,3 +173,4 @@ def greedy_codes(
             for s in range(r + 1, t):
                 total -= R[r, s] * w[s]
             w[r] = total / R[r, r]
+        _sort(indices[p], w, t)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tecu.dictionary.compiled import compiled, part
-from tecu.dictionary.kernels_code import _greedy_one, _largest, _subtract_rows
+from tecu.dictionary.kernels_code import _greedy_one, _largest, _sort, _subtract_rows
 
 
 @part
@@ -222,12 +222,7 @@ def polish_codes(
                 t, value, fixed = t2, value2, fixed2
                 for s in range(t):
                     s1[s], w[s] = s2[s], w2[s]
-        for s in range(1, t):  # sorted by atom, as CSR wants it
-            j, x, r = s1[s], w[s], s
-            while r > 0 and s1[r - 1] > j:
-                s1[r], w[r] = s1[r - 1], w[r - 1]
-                r -= 1
-            s1[r], w[r] = j, x
+        _sort(s1, w, t)
         for s in range(t):
             indices[p, s] = s1[s]
             values[p, s] = w[s]

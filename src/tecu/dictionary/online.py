@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -36,6 +36,9 @@ BATCH = 1.1
 
 SMALLEST_BATCH = 64
 
+HEAVIEST = 1e6
+"""The weight of new samples at which totals are scaled back."""
+
 
 @dataclass(frozen=True)
 class Coder:
@@ -59,41 +62,75 @@ class Coder:
         return codes
 
 
+class Coded(NamedTuple):
+    """Some samples with their codes and, where they were asked for, misfits ``y - D'w`` with their squared lengths."""
+
+    samples: Matrix
+    codes: Any
+    misfits: Matrix
+    squares: Matrix
+
+
 class OnlineDictionary:
-    """Atoms (rows of ``D``) with forgetting totals ``A = W'W`` (folded) and ``B = W'Y``."""
+    """Atoms (rows of ``D``) with forgetting totals ``A = W'W`` (folded) and ``B = W'Y``.
+
+    To forget, the old totals are not made smaller: the new ones weigh more. A column sweep does not see the scale.
+    """
 
     def __init__(self, D: Matrix, coder: Coder, ball: bool = False, team: Workers | None = None) -> None:
         m, n = D.shape
         self.D, self.coder, self.ball = np.array(D, order="C"), coder, ball
-        self.folded, self.B = np.zeros((m, m), D.dtype), np.zeros((m, n), D.dtype)
-        self._A = np.empty_like(self.folded)
+        self.folded, self.B, self.weight = np.zeros((m, m), D.dtype), np.zeros((m, n), D.dtype), 1.0
         self.team = team or Workers(1)
+        self._room = np.empty((0, m), D.dtype)
 
-    def absorb(self, Y: Matrix, keep: float, looseness: float = 1.0, share: float = 1.0) -> Any:
-        """Code a batch, add it to totals of which ``keep`` is kept, sweep over the atoms; returns the codes."""
-        from tecu.dictionary.kernels_atoms import add_totals, unfold
+    def absorb(
+        self, Y: Matrix, keep: float, looseness: float = 1.0, share: float = 1.0, misfits: bool = False
+    ) -> list[Coded]:
+        """Code a batch, add it to totals of which ``keep`` is kept, sweep over the atoms; returns the coded pieces."""
+        from tecu.dictionary.kernels_atoms import add_totals
 
-        D = self.D
-        gram = self.team.product(D, D.T)
+        D, gram = self.D, self.team.gram(self.D)
         cap = max(1, D.shape[1] // 3)
-        parts = self.team.map(lambda piece: self.coder(Y[piece] @ D.T, gram, cap, looseness, share), len(Y))
-        codes = _joined(parts).csr(len(D), is_sorted=False)
-        self.folded *= keep
-        self.B *= keep
-        add_totals(codes.indptr, codes.indices, codes.data, Y, 1.0, self.folded, self.B)
-        unfold(self.folded, self._A)
-        sweep(D, D, self._A, self.B, 0.0, self.ball, self.team)
-        return codes
+        if len(self._room) < len(Y):
+            self._room = np.empty((len(Y), len(D)), D.dtype)
+
+        def code(piece: slice) -> Coded:
+            y = Y[piece]
+            correlations = np.matmul(y, D.T, out=self._room[piece])
+            codes = self.coder(correlations, gram, cap, looseness, share).csr(len(D))
+            return Coded(y, codes, *(misfits_of(y, codes, D) if misfits else (y[:0], np.empty(0))))
+
+        parts = self.team.map(code, len(Y))
+        self._forget_all(keep)
+        for part in parts:
+            codes = part.codes
+            add_totals(codes.indptr, codes.indices, codes.data, part.samples, self.weight, self.folded, self.B)
+        sweep(D, D, self.folded, self.B, 0.0, self.ball, self.team, folded=True)
+        return parts
+
+    def _forget_all(self, keep: float) -> None:
+        if keep <= 0:
+            self.folded[:], self.B[:], self.weight = 0, 0, 1.0
+            return
+        self.weight /= keep
+        if self.weight > HEAVIEST:
+            self.folded /= self.weight
+            self.B /= self.weight
+            self.weight = 1.0
 
     def forget(self, atoms: Matrix) -> None:
         """Atoms that were replaced begin without a past."""
         self.folded[atoms], self.folded[:, atoms], self.B[atoms] = 0, 0, 0
 
 
-def _joined(parts: list[Codes]) -> Codes:
-    if len(parts) == 1:
-        return parts[0]
-    return Codes(*(np.concatenate([getattr(part, name) for part in parts]) for name in ("indices", "values", "counts")))
+def misfits_of(Y: Matrix, codes: Any, D: Matrix) -> tuple[Matrix, Matrix]:
+    """``Y - codes @ D`` and the squared lengths of its rows, in float64."""
+    from tecu.dictionary.kernels_atoms import misfits
+
+    rows, squares = np.empty(Y.shape, D.dtype), np.empty(len(Y))
+    misfits(codes.indptr, codes.indices, codes.data, Y, D, rows, squares)
+    return rows, squares
 
 
 def loose_start(
@@ -104,28 +141,31 @@ def loose_start(
     *,
     ball: bool = False,
     team: Workers | None = None,
+    passes: int = len(GAINS),
     report: Callable[[str], None] = log.info,
 ) -> tuple[Matrix, int]:
-    """A dictionary to start from, by four loose passes over the data, and how many atoms were replaced on the way."""
+    """A dictionary to start from, by loose passes over the data, and how many atoms were replaced on the way.
+
+    There are four of them, or ``passes`` if that is less.
+    """
     samples, m = len(rows), len(D)
     online = OnlineDictionary(D, coder, ball, team)
     count = max(1, round(samples / max(BATCH * m, SMALLEST_BATCH)))
     replaced = 0
-    for number, (looseness, share, memory) in enumerate(zip(GAINS, LENGTHS, MEMORY, strict=True)):
+    settings = list(zip(GAINS, LENGTHS, MEMORY, strict=True))[:passes]
+    for number, (looseness, share, memory) in enumerate(settings):
         keep = max(0.0, 1.0 - 1.0 / (memory * count))
         energy, worst = np.zeros(m), Worst(m, rows.shape[1], rows.dtype)
         for batch in np.array_split(random.permutation(samples), count):
             Y = rows[np.sort(batch)]
-            D_before = online.D.copy() if number else online.D
-            codes = online.absorb(Y, keep, looseness, share)
-            energy += np.bincount(codes.indices, codes.data.astype(np.float64) ** 2, m)
-            if number:
-                worst.add(Y - codes @ D_before)
+            for part in online.absorb(Y, keep, looseness, share, misfits=number > 0):
+                energy += np.bincount(part.codes.indices, part.codes.data.astype(np.float64) ** 2, m)
+                worst.add(part.misfits, part.squares)
         if number:
             slots = replace_atoms(online.D, energy, worst.residuals)
             online.forget(slots)
             replaced += len(slots)
-        report(f"loose pass {number + 1} of {len(GAINS)}: {replaced} atoms replaced so far")
+        report(f"loose pass {number + 1} of {len(settings)}: {replaced} atoms replaced so far")
     return online.D, replaced
 
 
@@ -137,9 +177,8 @@ class Worst:
         self.residuals = np.empty((0, n_features), dtype)
         self.squares = np.empty(0)
 
-    def add(self, residuals: Matrix) -> None:
-        """Look at some more."""
-        squares = np.einsum("ij,ij->i", residuals, residuals, dtype=np.float64)
+    def add(self, residuals: Matrix, squares: Matrix) -> None:
+        """Look at some more, with their squared lengths."""
         chosen = np.flatnonzero(squares > (self.squares.min() if len(self.squares) == self.count else 0.0))
         self.residuals = np.concatenate([self.residuals, residuals[chosen]])
         self.squares = np.concatenate([self.squares, squares[chosen]])

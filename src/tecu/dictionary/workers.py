@@ -6,6 +6,7 @@ so results repeat bit by bit.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -32,7 +33,9 @@ class Workers:
 
     def map(self, function: Callable[[slice], T], size: int) -> list[T]:
         """``function`` of each of ``count`` equal slices of ``range(size)``."""
-        pieces = self.slices(size)
+        return self._share(function, self.slices(size))
+
+    def _share(self, function: Callable[[slice], T], pieces: list[slice]) -> list[T]:
         if self._pool is None or len(pieces) == 1:
             return [function(piece) for piece in pieces]
         waiting = [self._pool.submit(function, piece) for piece in pieces[1:]]
@@ -51,6 +54,31 @@ class Workers:
             return np.asarray(left @ right)
         out = np.empty((left.shape[0], right.shape[1]), dtype=np.result_type(left, right))
         self.map(lambda piece: np.matmul(left, right[:, piece], out=out[:, piece]), right.shape[1])
+        return out
+
+    def by_columns(
+        self, function: Callable[[slice], np.ndarray[Any, Any]], right: np.ndarray[Any, Any]
+    ) -> np.ndarray[Any, Any]:
+        """``function`` of slices of the columns of ``right``, side by side."""
+        parts = self.map(function, right.shape[1])
+        return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
+
+    def gram(self, rows: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        """``rows @ rows.T``, its upper triangle shared out in strips of equal area."""
+        if self._pool is None or len(rows) < self.count * SMALLEST_PIECE:
+            return np.asarray(rows @ rows.T)
+        m = len(rows)
+        out = np.empty((m, m), dtype=rows.dtype)
+        edges = [round(m * (1 - math.sqrt(1 - i / self.count))) for i in range(self.count + 1)]
+
+        def strip(i: slice) -> None:
+            a, b = edges[i.start], edges[i.stop]
+            own = rows[a:b]
+            out[a:b, a:b] = own @ own.T  # NumPy computes half of such a product
+            np.matmul(own, rows[b:].T, out=out[a:b, b:])
+            out[b:, a:b] = out[a:b, b:].T
+
+        self._share(strip, [slice(i, i + 1) for i in range(self.count)])
         return out
 
     def close(self) -> None:

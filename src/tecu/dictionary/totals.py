@@ -1,0 +1,98 @@
+"""What a dictionary and codes amount to: the Gram matrix of the atoms, the totals of the codes, the misfit."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tecu import lipschitz
+from tecu.arrays import inner
+from tecu.dictionary.coding import Matrix
+from tecu.dictionary.workers import Workers
+from tecu.protocols import Blocks, Memory
+
+if TYPE_CHECKING:
+    from tecu.dictionary.coupling import BatchedFactorization
+
+
+class Atoms:
+    """The atoms as rows, and their Gram matrix."""
+
+    def __init__(self, D: Matrix, team: Workers) -> None:
+        self.source = D
+        self.rows = np.ascontiguousarray(D.T)
+        self.team = team
+
+    @cached_property
+    def gram(self) -> Matrix:
+        """``D'D``."""
+        return self.team.gram(self.rows)
+
+    @cached_property
+    def lipschitz(self) -> float:
+        """``||D||_2^2``, from a cold start: a function of the dictionary alone, shared by all batches."""
+        return _largest_eigenvalue(self.gram, {})
+
+
+class Totals:
+    """``A = sum W_b'W_b`` (folded) and ``B = sum W_b'Y_b`` in float64, following the codes from visit to visit."""
+
+    def __init__(self, coupling: BatchedFactorization, z: Blocks) -> None:
+        m, n = z["D"].shape[1], z["D"].shape[0]
+        self.coupling = coupling
+        self.folded, self.B = np.zeros((m, m)), np.zeros((m, n))
+        self._held: dict[str, Any] = {}
+
+    def follow(self, z: Blocks) -> None:
+        """Take out what has changed since the last call, and put in its successor."""
+        from tecu.dictionary.kernels_atoms import add_totals
+
+        for name in self.coupling.names:
+            old, new = self._held.get(name), z[name]
+            if old is new:
+                continue
+            Y = self.coupling.batch(name)
+            for codes, sign in ((old, -1.0), (new, 1.0)):
+                if codes is not None:
+                    add_totals(codes.indptr, codes.indices, codes.data, Y, sign, self.folded, self.B)
+            self._held[name] = new
+
+    def unfolded(self, dtype: Any) -> Matrix:
+        """``A``."""
+        from tecu.dictionary.kernels_atoms import unfold
+
+        A = np.empty(self.folded.shape, dtype)
+        unfold(self.folded, A)
+        return A
+
+    def value(self, atoms: Atoms) -> float:
+        """``H`` by Gram matrices."""
+        from tecu.dictionary.kernels_atoms import inner_product
+
+        fit = 0.5 * inner_product(self.folded, atoms.gram) - inner_product(self.B, atoms.rows)
+        return float(max(0.0, self.coupling.half_square + fit))
+
+
+def _half_misfit(Y: Matrix, codes: Any, atoms: Matrix, team: Workers | None = None) -> float:
+    """``1/2 ||Y - codes @ atoms||^2``, summed in float64."""
+    from tecu.dictionary.kernels_atoms import misfits
+
+    squares, indptr, indices = np.empty(len(Y)), codes.indptr, codes.indices
+    if indices.dtype != np.int32 or indptr.dtype != np.int32:  # rare, and not worth a kernel of its own
+        misfit = codes @ atoms - Y
+        return 0.5 * float(inner(misfit, misfit))
+
+    def part(piece: slice) -> None:
+        scratch = np.empty((1, Y.shape[1]), atoms.dtype)
+        rows = slice(piece.start, piece.stop + 1)
+        misfits(indptr[rows], indices, codes.data, Y[piece], atoms, scratch, squares[piece])
+
+    (team or Workers(1)).map(part, len(Y))
+    return 0.5 * float(np.sum(squares))
+
+
+def _largest_eigenvalue(gram: Matrix, memory: Memory) -> float:
+    start = lipschitz.start_vector(len(gram)).astype(gram.dtype)
+    return lipschitz.power_iteration(lambda v: gram @ v, start, memory)
