@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -53,6 +53,13 @@ PAPER: dict[int, dict[str, tuple[int, float, float]]] = {
 }  # fmt: skip
 PAPER_PROPAGATIONS = {64: 54, 144: 152, 256: 153}
 
+LIMITS = {64: 100, 144: 100, 256: 40}
+"""Iterations at most: at the largest size one of them takes seconds."""
+
+SVD_SAMPLE = 4
+"""Iterations of PALM with singular value decompositions that are timed above the smallest size, where each takes many
+seconds. Its iterates are those of the Gram matrix's eigenvalues, the same numbers by another way: only time differs."""
+
 
 @dataclass(frozen=True)
 class Run:
@@ -70,6 +77,7 @@ class Run:
     stationarity: float
     converged: bool
     history: Any
+    timed: int = 0  # iterations behind ``seconds`` where not all were run
 
     @property
     def algorithm(self) -> str:
@@ -109,19 +117,36 @@ def run(data: str, n: int, method: str, *, seed: int = 0, max_iter: int = 100, t
     )  # fmt: skip
 
 
-def runs(sizes: Sequence[int], methods: Sequence[str], datasets: Sequence[str], max_iter: int, say: Say) -> list[Run]:
-    """All combinations, one after the other."""
+def runs(
+    sizes: Sequence[int],
+    methods: Sequence[str],
+    datasets: Sequence[str],
+    max_iter: int | None,
+    say: Say,
+) -> list[Run]:
+    """All combinations, one after the other; ``max_iter=None`` takes :data:`LIMITS`."""
     found = []
     for n in sizes:
         for data in datasets:
-            for method in methods:
-                one = run(data, n, method, max_iter=max_iter)
+            group: dict[str, Run] = {}
+            for method in sorted(methods, key="palm/svd".__eq__):  # by SVD last: it may need the run by Gram matrix
+                one = run_or_sample(data, n, method, LIMITS[n] if max_iter is None else max_iter, group)
                 say(
                     f"n={n} data {data} {method}: {one.iterations} iterations, {one.seconds:.1f} s, "
                     f"objective {one.objective:.5g}" + ("" if one.converged else " (stopped at the limit)")
                 )
-                found.append(one)
+                group[method] = one
+            found += [group[method] for method in methods]
     return found
+
+
+def run_or_sample(data: str, n: int, method: str, max_iter: int, known: dict[str, Run]) -> Run:
+    """A run; with SVD above the smallest size its first iterations, timed, and the rest from the run by Gram matrix."""
+    whole = known.get("palm/gram")
+    if method != "palm/svd" or n == min(SIZES) or whole is None or whole.iterations <= SVD_SAMPLE:
+        return run(data, n, method, max_iter=max_iter)
+    step = run(data, n, method, max_iter=SVD_SAMPLE).step_seconds
+    return replace(whole, method=method, seconds=step * whole.iterations, step_seconds=step, timed=SVD_SAMPLE)
 
 
 @dataclass(frozen=True)
