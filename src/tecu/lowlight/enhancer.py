@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +49,8 @@ class Enhancer:
     denoise
         Whether to smooth the noise that the gain has brought up. A picture without noise is not touched by it.
     model
-        An ONNX file from ``tecu train``, instead of the weights in the package.
+        An ONNX file from ``tecu train``, instead of the weights in the package; for ``"hdrnet"`` one from
+        ``tecu train --network hdrnet``.
     headroom
         How near to white (1) the gain may bring a pixel, from 0.5 to 0.99; brighter pixels are not raised. The
         classical methods do not know it.
@@ -82,9 +83,9 @@ class Enhancer:
             )
         self.headroom = float(headroom)
         self.method, self.strength, self.denoise = method, float(strength), bool(denoise)
-        self._classical = None if method in MODELS else _classical(method)
+        self._classical = None if method in MODELS else _classical(method, model)
         self._model = model
-        if model is not None:
+        if model is not None and self._classical is None:
             self.network  # noqa: B018  (a bad file is refused here, not at the first picture)
 
     def __repr__(self) -> str:
@@ -198,11 +199,17 @@ def _names() -> str:
     return ", ".join(repr(name) for name in MODELS)
 
 
-def _classical(method: str) -> Any:
+def _classical(method: str, model: str | Path | None) -> Any:
     """A classical method by its name, from the registry that is loaded only when asked for."""
     from tecu.lowlight import classical
 
     if method not in classical.METHODS and ":" not in method:
         known = ", ".join(map(repr, classical.METHODS))
         raise ValueError(f"method must be one of {_names()}, {known}, or 'module:function'; got {method!r}")
-    return classical.get(method)
+    if model is None:
+        return classical.get(method)
+    if method != "hdrnet":
+        raise ValueError(f"model: method {method!r} has no network; 'tecu', 'paper' and 'hdrnet' take a model of yours")
+    from tecu.lowlight.classical import hdrnet
+
+    return partial(hdrnet.enhance, weights=hdrnet.own_weights(model))

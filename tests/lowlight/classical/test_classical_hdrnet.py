@@ -48,6 +48,18 @@ def test_the_result_is_affine_in_the_grid():
     )
 
 
+def test_models_of_other_methods_are_refused_in_a_sentence(tmp_path):
+    from tecu.lowlight import Enhancer
+    from tecu.lowlight.network import DEFAULT_MODEL
+
+    with pytest.raises(ValueError, match="method 'hdrnet' needs 'low' and 'picture'"):
+        Enhancer("hdrnet", model=DEFAULT_MODEL)
+    with pytest.raises(ValueError, match="there is no file"):
+        Enhancer("hdrnet", model=tmp_path / "none.onnx")
+    with pytest.raises(ValueError, match="method 'lime' has no network"):
+        Enhancer("lime", model=DEFAULT_MODEL)
+
+
 class TestTraining:
     @pytest.fixture
     def training(self):
@@ -79,6 +91,22 @@ class TestTraining:
             assert np.allclose(grid, net.grid(planes)[0].numpy(), atol=1e-4)
             assert np.allclose(guide, net.guide(planes)[0, 0].numpy(), atol=1e-5)
             assert np.allclose(hdrnet.apply(picture, grid, guide), net(planes)[0].numpy().transpose(1, 2, 0), atol=1e-3)
+
+    def test_weights_of_ones_own_are_taken_by_the_enhancer_and_the_command(self, training, tmp_path):
+        from PIL import Image
+
+        from tecu.cli.main import main
+        from tecu.lowlight import Enhancer
+
+        own = tmp_path / "own.onnx"
+        training.export(training.HdrNet(), {"name": "test"}, own)  # untrained, it is the identity
+        picture = RNG.integers(0, 60, (40, 50, 3), dtype=np.uint8)
+        assert np.abs(Enhancer("hdrnet", model=own)(picture).astype(int) - picture).max() <= 1
+        assert Enhancer("hdrnet")(picture).mean() > 1.5 * picture.mean()
+        Image.fromarray(picture).save(tmp_path / "dark.png")
+        command = ["enhance", str(tmp_path / "dark.png"), "-o", str(tmp_path / "out.png"), "--method", "hdrnet"]
+        assert main([*command, "--model", str(own)]) == 0
+        assert np.abs(np.asarray(Image.open(tmp_path / "out.png")).astype(int) - picture).max() <= 1
 
     def test_training_starts_at_the_identity_lowers_the_loss_and_repeats_itself(self, training):
         import torch

@@ -19,18 +19,62 @@ def tilted(seed=0, shape=(14, 19)):
     return np.random.default_rng(seed).beta(1.0, 6.0, shape).astype(np.float32)
 
 
-class TestHE:
+def two_humps(low=60, high=190):
+    """Counts with a peak at each of two levels and a valley between them."""
+    level = np.arange(256)
+    return np.rint(1000 * np.exp(-(((level - low) / 12.0) ** 2)) + 800 * np.exp(-(((level - high) / 12.0) ** 2)) + 2)
+
+
+class TestPlainHE:
     def test_it_is_the_share_of_darker_pixels(self):
         picture = np.rint(tilted() * 255) / np.float32(255)
         darkest = np.count_nonzero(picture <= picture.min())
-        for value, mapped in zip(picture.ravel(), he.enhance(picture).ravel(), strict=True):
+        for value, mapped in zip(picture.ravel(), he.plain(picture).ravel(), strict=True):
             wanted = (np.count_nonzero(picture <= value) - darkest) / (picture.size - darkest)
             assert mapped == pytest.approx(wanted, abs=1e-5)
 
     def test_the_histogram_becomes_even(self):
-        result = brightest(he.enhance(dark()))
+        result = brightest(he.plain(dark()))
         shares = np.histogram(result, bins=8, range=(0, 1))[0] / result.size
         assert np.abs(shares - 1 / 8).max() < 0.03
+
+
+class TestHE:
+    def test_peaks_and_valley_of_two_humps(self):
+        counts = two_humps()
+        assert he.peaks(counts) == [60, 190]
+        (valley,) = he.valleys(counts)
+        assert counts[valley] == counts[60:191].min()
+
+    def test_small_close_and_shallow_peaks_do_not_count(self):
+        small, close, shallow = two_humps(), two_humps(100, 112), np.full(256, 900.0)
+        small[120:125] += [10, 20, 30, 20, 10]
+        shallow[[40, 200]] = 1000
+        assert he.peaks(small) == [60, 190]
+        assert len(he.peaks(close)) == 1
+        assert len(he.peaks(shallow)) == 1
+
+    def test_each_piece_is_equalised_in_its_own_range(self):
+        counts = two_humps()
+        curve, (valley,) = he.multi_peak_curve(counts), he.valleys(counts)
+        for a, b in ((0, valley), (valley, 255)):
+            assert (curve[a] * 255, curve[b] * 255) == (pytest.approx(a), pytest.approx(b))
+            pixels = sum(counts[v] for v in range(a + 1, b + 1))
+            for v in range(a + 1, b + 1):
+                wanted = a + (b - a) * sum(counts[w] for w in range(a + 1, v + 1)) / pixels
+                assert curve[v] * 255 == pytest.approx(wanted)
+
+    def test_one_hump_is_equalised_as_a_whole(self):
+        counts = two_humps(60, 60)
+        assert he.valleys(counts) == []
+        assert np.allclose(he.multi_peak_curve(counts)[1:], np.cumsum(counts[1:]) / counts[1:].sum())
+
+    def test_local_information_raises_what_stands_out(self):
+        value = np.full((9, 9), 0.5, np.float32)
+        value[0, 0], value[-1, -1], value[4, 4] = 0.0, 1.0, 0.6
+        with_it, without = he.generalised(value), he.generalised(value, weight=0.0)
+        assert with_it[4, 4] > without[4, 4]
+        assert np.allclose(without, value)
 
 
 class TestBPDFHE:

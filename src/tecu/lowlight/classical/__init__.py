@@ -11,7 +11,7 @@ import numpy as np
 Method = Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]]
 
 METHODS: dict[str, str] = {
-    "he": "histogram equalisation (Cheng and Shi, 2004)",
+    "he": "multi-peak generalised histogram equalisation (Cheng and Shi, 2004)",
     "bpdhe": "brightness preserving dynamic fuzzy histogram equalisation (Sheet et al., 2010)",
     "msrcr": "multi-scale Retinex with colour restoration (Rahman et al., 2004)",
     "golw": "globally optimised linear windowed tone mapping (Shan et al., 2010)",

@@ -37,6 +37,25 @@ def enhance(image: Any, *, weights: Path = WEIGHTS) -> Picture:
     return finished(result.mean(axis=2).reshape(picture.shape), image)
 
 
+def own_weights(path: str | Path) -> Path:
+    """``path`` if it is a file that ``tecu train --network hdrnet`` could have written; a sentence if it is not."""
+    weights = Path(path).resolve()
+    try:
+        session = _session(weights)
+    except ValueError:
+        raise
+    except Exception as error:  # the runtime's own exceptions have no common base class but this
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise ValueError(f"model: {str(path)!r} cannot be run: {reason}") from error
+    inputs, outputs = ({entry.name for entry in part} for part in (session.get_inputs(), session.get_outputs()))
+    if inputs != {"low", "picture"} or not {"grid", "guide"} <= outputs:
+        raise ValueError(
+            f"model: {str(path)!r} has inputs {sorted(inputs)} and outputs {sorted(outputs)}; method 'hdrnet' needs "
+            "'low' and 'picture', 'grid' and 'guide': see 'tecu train --network hdrnet'"
+        )
+    return weights
+
+
 def grid_and_guide(picture: Picture, weights: Path = WEIGHTS) -> tuple[Picture, Picture]:
     """The grid, ``12 x 8 x 16 x 16``, and the guide, ``height x width``."""
     session = _session(weights)
@@ -77,4 +96,5 @@ def _session(weights: Path) -> Any:
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
+    options.log_severity_level = 3
     return onnxruntime.InferenceSession(read_model(weights), options, providers=["CPUExecutionProvider"])

@@ -6,12 +6,12 @@ r"""JIEP: a joint intrinsic-extrinsic prior model for Retinex (Cai, Xu, Guo, Jia
 around. The result is ``R I^(1/2.2)``.
 
 The paper solves by re-weighting: ``|x| <= (x^2 / (|y| + eps)) / 2 + ...`` with ``y`` the slope of the round before.
-Weights that move with the layers are outside the engine's model, frozen ones are inside. So there are a few rounds,
-each with new weights and a certificate of its own, which covers that round; the last one is returned.
+So there are a few rounds, each with new weights and a certificate of its own, which covers that round.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ import tecu
 from tecu import terms
 from tecu.lowlight.classical.layers import Layers, Prior
 from tecu.lowlight.classical.pictures import Picture, brightest, checked, finished
-from tecu.lowlight.classical.retinex import DARK, embedded, light_of, relit, run
+from tecu.lowlight.classical.retinex import DARK, embedded, light_of, relit, reweighted
 
 ALPHA, BETA, LAMBDA = 1e-3, 1e-4, 0.25  # the paper's
 RADIUS = 3  # of the windows
@@ -76,9 +76,5 @@ def problem(value: Picture, light: Picture, reflectance: Picture) -> tecu.Proble
 def decompose(value: Picture, *, rounds: int = ROUNDS, sweeps: int = SWEEPS) -> tecu.Result:
     """``rounds`` runs of one sweep, the last of ``sweeps``; ``result.z`` has ``I`` and ``R``."""
     value = np.maximum(value, np.float32(DARK))
-    layers: dict[str, Picture] = {"I": value, "R": np.ones_like(value)}
     updates = {"I": embedded(0.1), "R": embedded(1e-3)}
-    for left in reversed(range(rounds)):
-        result = run(problem(value, layers["I"], layers["R"]), updates, layers, 1 if left else sweeps)
-        layers = dict(result.z)
-    return result
+    return reweighted(partial(problem, value), updates, {"I": value, "R": np.ones_like(value)}, rounds, sweeps)

@@ -40,6 +40,25 @@ def run(
         return solver.run(problem.project(start), stop=stop.MaxIter(sweeps))
 
 
+def reweighted(
+    problem: Callable[[Picture, Picture], tecu.Problem],
+    updates: Mapping[str, Any],
+    start: Mapping[str, Picture],
+    rounds: int,
+    sweeps: int,
+) -> tecu.Result:
+    """``rounds`` runs of one sweep, the last of ``sweeps``; ``problem(I, R)`` has the weights of the layers so far.
+
+    Weights that move with the layers are outside the engine's model, frozen ones are inside: each round has a
+    certificate of its own, which covers that round. The last one is returned.
+    """
+    layers = dict(start)
+    for left in reversed(range(rounds)):
+        result = run(problem(layers["I"], layers["R"]), updates, layers, 1 if left else sweeps)
+        layers = dict(result.z)
+    return result
+
+
 def light_of(value: Picture, find: Callable[[Picture], Picture]) -> Picture:
     """``find(value)``; for a photo of more than two megapixels on a coarser grid, linear between its cells."""
     shape = (value.shape[0], value.shape[1])

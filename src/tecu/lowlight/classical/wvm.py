@@ -4,14 +4,14 @@ r"""WVM: a weighted variational model for reflectance and illumination (Fu, Zeng
 255. The weights ``e^r, e^l`` undo what the logarithm does to slopes: dark regions would be over-smoothed without
 them. The result is ``R L^(1/2.2)``.
 
-Weights that move with the layers are outside the engine's model, frozen ones are inside. So there are a few rounds,
-each with new weights and a certificate of its own, which covers that round; the last one is returned. Freezing
+There are a few rounds with frozen weights, each with a certificate of its own, which covers that round. Freezing
 replaces ``||e^r grad r||_1`` by ``1/2 <e^r / (|grad r| + eps), (grad r)^2>``, the usual majorant; the paper splits
 instead. As in SRIE, ``l >= s`` is imposed on the result.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ import tecu
 from tecu import terms
 from tecu.lowlight.classical.layers import Layers, Prior
 from tecu.lowlight.classical.pictures import Picture, brightest, checked, finished
-from tecu.lowlight.classical.retinex import DARK, embedded, light_of, relit, run
+from tecu.lowlight.classical.retinex import DARK, embedded, light_of, relit, reweighted
 
 C1, C2 = 0.01, 0.1  # the paper's
 WHITE = 255.0
@@ -61,9 +61,5 @@ def between(plane: Picture, axis: int) -> Picture:
 def decompose(value: Picture, *, rounds: int = ROUNDS, sweeps: int = SWEEPS) -> tecu.Result:
     """``rounds`` runs of one sweep, the last of ``sweeps``; ``result.z["I"]`` is ``l``, ``result.z["R"]`` is ``r``."""
     logs = np.log(np.maximum(value, np.float32(DARK)) * np.float32(WHITE))
-    layers: dict[str, Picture] = {"I": logs, "R": np.zeros_like(logs)}
     updates = {"I": embedded(0.5), "R": embedded(0.5, multigrid=False, steps=2)}
-    for left in reversed(range(rounds)):
-        result = run(problem(logs, layers["I"], layers["R"]), updates, layers, 1 if left else sweeps)
-        layers = dict(result.z)
-    return result
+    return reweighted(partial(problem, logs), updates, {"I": logs, "R": np.zeros_like(logs)}, rounds, sweeps)
