@@ -184,13 +184,15 @@ def test_callback_sees_every_sweep_and_may_stop(planted):
 
 def test_a_resumed_fit_ends_where_the_whole_one_does(planted, tmp_path):
     X = planted[0].astype(np.float32)
-    options = {"penalty": 0.01, "tol": 0, "max_iter": 6, "random_state": 1}
+    options = {"penalty": 0.01, "tol": 0, "max_iter": 6, "random_state": 4}
     whole = L0DictionaryLearning(24, **options).fit(X)
+    assert whole.n_replaced_ > 0
     path = tmp_path / "run.npz"
     L0DictionaryLearning(24, **options, checkpoint=path, callback=lambda state: state.t == 3).fit(X)
     resumed = L0DictionaryLearning(24, **options, checkpoint=path).fit(X)
     np.testing.assert_array_equal(resumed.components_, whole.components_)
     assert (resumed.codes_ != whole.codes_).nnz == 0
+    assert resumed.n_replaced_ == whole.n_replaced_
     with pytest.raises(ValueError, match="another problem"):
         L0DictionaryLearning(24, **options, checkpoint=path).fit(X[:-1])
 

@@ -23,6 +23,7 @@ from tecu.dictionary.encoding import encoded
 from tecu.dictionary.kernel_cache import announce_compiling
 from tecu.dictionary.online import OnlineDictionary, loose_start
 from tecu.dictionary.parameters import Checked, checked_parameters, start_dictionary
+from tecu.dictionary.replacement import CountedCheckpoint
 from tecu.dictionary.rows import Rows
 from tecu.dictionary.solvers import Plan, plan
 from tecu.dictionary.workers import Workers, workers
@@ -55,7 +56,7 @@ class L0DictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         exceeds the
         number of features, which the convergence theorem excludes by assumption.
     max_iter
-        Sweeps, at most; the loose passes of ``init="greedy"`` come on top.
+        Sweeps, at most; the loose passes of ``init="greedy"``, four or ``max_iter`` if that is less, come on top.
     tol
         ``"auto"`` stops when a sweep lowers the objective by less than ``200 tol`` of it; the other solvers when the
         largest relative change of ``W``, ``D`` and the objective is below ``tol``.
@@ -167,17 +168,19 @@ class L0DictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
     def _run(self, planned: Plan, rows: Rows, checked: Checked, random: Any, team: Any) -> Result:
         callbacks: list[Any] = [] if self.callback is None else [self.callback]
         path = None if self.checkpoint is None else Path(self.checkpoint)
-        if path is not None:
-            callbacks.append(Checkpoint(path, seconds=5.0))
         if path is not None and path.exists():
             start: Any = load_state(path)
-            self.n_replaced_ = 0
+            self.n_replaced_ = CountedCheckpoint.count(start)
             log.info("resuming from %s at iteration %d", path, start.t)
         else:
             D, self.n_replaced_ = start_dictionary(checked, rows, random), 0
             if checked.is_greedy:
-                D, self.n_replaced_ = loose_start(rows, D, checked.coder, random, ball=checked.ball, team=team)
+                D, self.n_replaced_ = loose_start(
+                    rows, D, checked.coder, random, ball=checked.ball, team=team, passes=self.max_iter
+                )
             start = planned.start(D)
+        if path is not None:
+            callbacks.append(CountedCheckpoint(Checkpoint(path, seconds=5.0), self.n_replaced_))
         return planned.solver.run(start, planned.rule, callbacks, progress=bool(self.verbose))
 
     def _keep(self, planned: Plan, result: Result, checked: Checked) -> None:

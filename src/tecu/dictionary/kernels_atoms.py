@@ -10,22 +10,18 @@ from typing import Any
 import numpy as np
 
 from tecu.dictionary.compiled import compiled
+from tecu.dictionary.workers import Workers
 
 
 @compiled
-def add_totals(indptr: Any, indices: Any, data: Any, Y: Any, sign: Any, A: Any, B: Any) -> Any:
-    """``A += sign folded(W'W)`` and ``B += sign W'Y`` for CSR codes ``W`` (samples x atoms) and ``Y`` (samples x
-    features).
-
-    The symmetric ``W'W`` is folded into its upper triangle, off-diagonal entries doubled: half the scattered
-    writes, and
-    ``<W'W, G> = <folded, G>`` for a symmetric ``G``. Indices must be sorted.
-    """
+def _add_rows(indptr: Any, indices: Any, data: Any, Y: Any, weight: Any, A: Any, B: Any, first: Any, end: Any) -> Any:
     n = Y.shape[1]
     for p in range(Y.shape[0]):
         y = Y[p]
         for s in range(indptr[p], indptr[p + 1]):
-            w = sign * data[s]
+            if not first <= indices[s] < end:
+                continue
+            w = weight * data[s]
             total = A[indices[s]]
             total[indices[s]] += w * data[s]
             for t in range(s + 1, indptr[p + 1]):
@@ -33,6 +29,21 @@ def add_totals(indptr: Any, indices: Any, data: Any, Y: Any, sign: Any, A: Any, 
             row = B[indices[s]]
             for f in range(n):
                 row[f] += w * y[f]
+
+
+def add_totals(
+    indptr: Any, indices: Any, data: Any, Y: Any, weight: float, A: Any, B: Any, team: Workers | None = None
+) -> None:
+    """``A += weight folded(W'W)`` and ``B += weight W'Y`` for CSR codes ``W`` (samples x atoms) and ``Y`` (samples x
+    features).
+
+    The symmetric ``W'W`` is folded into its upper triangle, off-diagonal entries doubled: half the scattered writes,
+    and ``<W'W, G> = <folded, G>`` for a symmetric ``G``. Indices must be sorted. Each thread has some atoms, so that
+    the sums are the same for any number of them.
+    """
+    (team or Workers(1)).map(
+        lambda atoms: _add_rows(indptr, indices, data, Y, float(weight), A, B, atoms.start, atoms.stop), len(A)
+    )
 
 
 @compiled

@@ -105,7 +105,9 @@ class OnlineDictionary:
         self._forget_all(keep)
         for part in parts:
             codes = part.codes
-            add_totals(codes.indptr, codes.indices, codes.data, part.samples, self.weight, self.folded, self.B)
+            add_totals(
+                codes.indptr, codes.indices, codes.data, part.samples, self.weight, self.folded, self.B, self.team
+            )
         sweep(D, D, self.folded, self.B, 0.0, self.ball, self.team, folded=True)
         return parts
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+
 import numpy as np
 
+from tecu.checkpoint import Checkpoint
 from tecu.dictionary.coding import Matrix
+from tecu.state import State
 
 DOUBLE = 0.8  # |cosine| from which on two atoms are taken for one
 SIMILAR = 0.6  # |cosine| from which on two residuals belong to a cluster
@@ -15,9 +19,9 @@ REFINEMENTS = 3
 def free_slots(D: Matrix, energy: Matrix) -> Matrix:
     """Atoms with less than half the median energy, and the weaker atom of each double; weakest first."""
     free = energy < 0.5 * np.median(energy)
-    first, second = np.nonzero(np.triu(np.abs(D @ D.T) > DOUBLE, k=1))
+    first, second = np.nonzero(np.abs(D @ D.T) > DOUBLE)
     for a, b in zip(first, second, strict=True):
-        if not free[a] and not free[b]:
+        if a < b and not free[a] and not free[b]:
             free[a if energy[a] < energy[b] else b] = True
     slots = np.flatnonzero(free)
     return slots[np.argsort(energy[slots], kind="stable")]
@@ -31,7 +35,7 @@ def cluster_means(residuals: Matrix, atoms: Matrix, count: int) -> Matrix:
     near = np.abs(unit @ unit.T) > SIMILAR
     taken = np.zeros(len(unit), dtype=bool)
     means: list[Matrix] = []
-    for seed in range(len(unit)):
+    for seed in np.flatnonzero(np.count_nonzero(near, axis=1) >= SMALLEST_CLUSTER):
         if len(means) >= count:
             break
         if taken[seed] or np.count_nonzero(near[seed] & ~taken) < SMALLEST_CLUSTER:
@@ -68,3 +72,25 @@ def replace_atoms(D: Matrix, energy: Matrix, residuals: Matrix) -> Matrix:
     used = slots[: len(means)]
     D[used] = means
     return used
+
+
+@dataclass
+class CountedCheckpoint:
+    """A checkpoint that also keeps how many atoms the loose passes replaced: a resumed fit does not make them again."""
+
+    checkpoint: Checkpoint
+    replaced: int
+
+    def __call__(self, state: State) -> None:
+        """Save if it is time, with the count in the dictionary's memory."""
+        memory = {**state.memory, "D": {**state.memory["D"], "replaced": self.replaced}}
+        self.checkpoint(replace(state, memory=memory))
+
+    def close(self) -> None:
+        """Save what has not been saved yet."""
+        self.checkpoint.close()
+
+    @staticmethod
+    def count(state: State) -> int:
+        """The count that a loaded state carries."""
+        return int(state.memory["D"].get("replaced", 0))

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from tecu.dictionary.coupling import BatchedFactorization
 
 
+LARGEST_EXACT = 400
+"""Up to this size of the smaller Gram matrix all of its eigenvalues cost less than a power iteration of the larger."""
+
+
 class Atoms:
     """The atoms as rows, and their Gram matrix."""
 
@@ -32,8 +36,11 @@ class Atoms:
 
     @cached_property
     def lipschitz(self) -> float:
-        """``||D||_2^2``, from a cold start: a function of the dictionary alone, shared by all batches."""
-        return _largest_eigenvalue(self.gram, {})
+        """``||D||_2^2``: a function of the dictionary alone, shared by all batches."""
+        if min(self.rows.shape) > LARGEST_EXACT:
+            return _largest_eigenvalue(self.gram, {})
+        small = self.gram if len(self.rows) <= self.rows.shape[1] else self.rows.T @ self.rows
+        return (1.0 + 1e-5) * float(np.linalg.eigvalsh(small)[-1])  # rounding of float32 included
 
 
 class Totals:
@@ -56,7 +63,9 @@ class Totals:
             Y = self.coupling.batch(name)
             for codes, sign in ((old, -1.0), (new, 1.0)):
                 if codes is not None:
-                    add_totals(codes.indptr, codes.indices, codes.data, Y, sign, self.folded, self.B)
+                    add_totals(
+                        codes.indptr, codes.indices, codes.data, Y, sign, self.folded, self.B, self.coupling.team
+                    )
             self._held[name] = new
 
     def unfolded(self, dtype: Any) -> Matrix:
