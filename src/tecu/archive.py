@@ -23,6 +23,9 @@ DOCUMENT = "document"
 Store = Mapping[str, np.ndarray[Any, Any]]
 DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, KeyError, NotImplementedError, RuntimeError)
 
+MALFORMED = (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError, RecursionError)
+"""What building an object from a document that someone else has written may raise."""
+
 
 def write_archive(path: str | os.PathLike[str], document: Mapping[str, Any], store: Store) -> None:
     """Write a document and named arrays, whole or not at all; a file that was there is replaced.

@@ -14,15 +14,20 @@ from typing import Any
 import numpy as np
 
 from tecu import arrays
-from tecu.archive import Store, read_archive, write_archive
+from tecu.archive import MALFORMED, Store, read_archive, write_archive
 from tecu.atomic import shown
 from tecu.state import Check, Outcome, Standing, State, Visit, VisitLog
 
 FORMAT = "tecu-state-1"
-TYPES: dict[str, Any] = {
-    "t": int, "value": int | float, "start_value": int | float, "seconds": int | float, "best_value": int | float,
-    "fingerprint": str, "standing": dict, "visits": dict, "memory": dict, "checks": list,
+DOCUMENT = {
+    "t": "int", "value": "float", "start_value": "float", "seconds": "float", "best_value": "float",
+    "fingerprint": "str", "standing": "dict", "visits": "dict", "memory": "dict", "checks": "list",
 }  # fmt: skip
+TYPES: dict[str, Any] = {
+    "int": int, "float": int | float, "bool": bool, "str": str, "dict": dict, "list": list, "Outcome": str,
+    "str | None": str | None, "float | None": int | float | None,
+}  # fmt: skip
+NUMBERS = {"int": "i", "float": "f", "bool": "b"}  # columns of visits that are kept as arrays, and their kind
 SAMPLE = 1 << 18  # entries of a large array that go into a fingerprint
 
 
@@ -64,31 +69,60 @@ def load_state(path: str | os.PathLike[str]) -> State:
     document, store = read_archive(path, FORMAT, "a saved state")
     try:
         return _state(document, store)
-    except (KeyError, IndexError, TypeError, ValueError, AttributeError, RecursionError) as error:
+    except MALFORMED as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise ValueError(f"{shown(path)} is not a whole saved state: {reason}") from error
 
 
 def _state(document: Mapping[str, Any], store: Store) -> State:
-    for name, kinds in TYPES.items():
-        if not isinstance(document[name], kinds) or isinstance(document[name], bool):
-            raise TypeError(f"{name!r} is of the wrong type")
+    for name, kind in DOCUMENT.items():
+        _check_type(document[name], kind, name)
     z = _blocks(document["z"], store)
     visits = _unpack_visits(document["visits"], store)
-    return State(
+    state = State(
         t=document["t"], z=z, before=_blocks(document["before"], store), memory=_unpack(document["memory"], store),
-        standing={block: Standing(**standing) for block, standing in document["standing"].items()},
+        standing={block: _record(Standing, values) for block, values in document["standing"].items()},
         value=document["value"], start_value=document["start_value"], visits=VisitLog(visits, len(visits)),
         seconds=document["seconds"], best_value=document["best_value"],
         best=z if document["best"] is None else _blocks(document["best"], store),
-        checks=tuple(Check(**check) for check in document["checks"]), fingerprint=document["fingerprint"],
+        checks=tuple(_record(Check, values) for values in document["checks"]), fingerprint=document["fingerprint"],
     )  # fmt: skip
+    _check_whole(state)
+    return state
+
+
+def _check_whole(state: State) -> None:
+    """Whether the parts of a state fit together: what follows takes that for granted."""
+    if not (set(state.z) == set(state.standing) == set(state.memory) == set(state.best)):
+        raise ValueError("its blocks do not fit together")
+    if not all(isinstance(kept, dict) for kept in state.memory.values()):
+        raise TypeError("memory is of the wrong type")
+    for block, values in [*state.before.items(), *state.best.items()]:
+        if tuple(values.shape) != tuple(state.z[block].shape):
+            raise ValueError(f"the shapes of block {block!r} do not fit together")
+    sweeps = [visit.sweep for visit in state.visits]
+    if sorted(sweeps) != sweeps or set(sweeps) != set(range(1, state.t + 1) if state.t <= len(sweeps) else [-1]):
+        raise ValueError(f"its visits are not those of {state.t} iterations")
+    if any(visit.index != k or visit.block not in state.z for k, visit in enumerate(state.visits)):
+        raise ValueError("its visits are out of order")
+
+
+def _record(kind: type[Any], values: Mapping[str, Any]) -> Any:
+    for column in fields(kind):
+        if column.name in values:
+            _check_type(values[column.name], str(column.type), column.name)
+    return kind(**values)
+
+
+def _check_type(value: Any, kind: str, name: str) -> None:
+    if not isinstance(value, TYPES[kind]) or (isinstance(value, bool) and kind != "bool"):
+        raise TypeError(f"{name} is of the wrong type")
 
 
 def _blocks(tree: Any, store: Store) -> dict[str, Any]:
     blocks = _unpack(tree, store)
-    if not isinstance(blocks, dict) or not all(hasattr(block, "shape") for block in blocks.values()):
-        raise TypeError("the blocks are not arrays")
+    if not isinstance(blocks, dict) or not all(arrays.is_real_float(block) for block in blocks.values()):
+        raise TypeError("the blocks are not arrays of floats")
     return blocks
 
 
@@ -195,7 +229,7 @@ def _pack_visits(visits: VisitLog, store: dict[str, np.ndarray[Any, Any]]) -> di
     columns: dict[str, Any] = {}
     for column in fields(Visit):
         values = [getattr(visit, column.name) for visit in visits]
-        if column.type in ("int", "float", "bool"):
+        if column.type in NUMBERS:
             columns[column.name] = {"array": _put(np.asarray(values, dtype=column.type), store)}
         else:
             columns[column.name] = [value.name if isinstance(value, enum.Enum) else value for value in values]
@@ -203,7 +237,18 @@ def _pack_visits(visits: VisitLog, store: dict[str, np.ndarray[Any, Any]]) -> di
 
 
 def _unpack_visits(columns: Mapping[str, Any], store: Store) -> list[Visit]:
-    plain = {name: store[c["array"]].tolist() if isinstance(c, dict) else c for name, c in columns.items()}
+    plain = {}
+    for column in fields(Visit):
+        found = columns[column.name]
+        if column.type in NUMBERS:
+            values = store[found["array"]]
+            if values.ndim != 1 or values.dtype.kind != NUMBERS[str(column.type)]:
+                raise TypeError(f"{column.name} is of the wrong type")
+            found = values.tolist()
+        else:
+            for value in found:
+                _check_type(value, str(column.type), column.name)
+        plain[column.name] = found
     plain["outcome"] = [Outcome[name] for name in plain["outcome"]]
     names = list(plain)
     return [Visit(**dict(zip(names, row, strict=True))) for row in zip(*plain.values(), strict=True)]

@@ -261,11 +261,12 @@ def test_avif_is_not_taken_for_heif():
     assert foreign.is_heif(HEIC)
 
 
-# ---- fuzzing: bounded to seconds; TECU_FUZZ=100 makes a hundred times as many examples ----
+# ---- fuzzing: bounded to seconds; make fuzz (TECU_FUZZ=100) makes a hundred times as many examples ----
 
 FUZZ = int(os.environ.get("TECU_FUZZ", "1"))
 
 
+@pytest.mark.fuzz
 @settings(max_examples=300 * FUZZ, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     kind=st.sampled_from(sorted(FILES)),
@@ -282,6 +283,7 @@ def test_edited_files(kind, edits, cut):
     outcome(bytes(file[: int(cut * len(file))]), max_pixels=1_000_000)
 
 
+@pytest.mark.fuzz
 @settings(max_examples=150 * FUZZ, deadline=None)
 @given(start=st.sampled_from([file[:12] for file in FILES.values()]), rest=st.binary(max_size=400))
 @pytest.mark.filterwarnings("ignore")

@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from tecu.archive import read_archive, write_archive
+from tecu.archive import MALFORMED, read_archive, write_archive
 from tecu.atomic import shown
+from tecu.dictionary.parameters import check_settings
 
+MOST_JOBS = 1024  # of a file from a stranger
 FORMAT = "tecu-dictionary-1"
 SETTINGS = (
     "n_components", "penalty", "n_nonzero", "solver", "constraint", "positive", "code_bound", "max_iter", "tol",
@@ -46,7 +48,7 @@ def load(model: Any, path: Path) -> None:
     document, store = read_archive(path, FORMAT, "a saved dictionary")
     try:
         _fill(model, document, store)
-    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
+    except MALFORMED as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise ValueError(f"{shown(path)} is not a whole saved dictionary: {reason}") from error
 
@@ -65,7 +67,14 @@ def _fill(model: Any, document: dict[str, Any], store: dict[str, Any]) -> None:
         raise ValueError("its components are not a matrix of finite numbers")
     if 0 in components.shape or found["n_features_in_"] != components.shape[1]:
         raise ValueError(f"its components have the shape {components.shape}")
+    if not (0 <= found["penalty_"] < np.inf):
+        raise ValueError(f"its penalty is {found['penalty_']}")
+    if settings.get("dtype") not in (None, "float32", "float64"):
+        raise ValueError(f"its dtype is {settings['dtype']!r}")
     model.set_params(**settings)
+    check_settings(model)
+    if model.n_jobs is not None and abs(model.n_jobs) > MOST_JOBS:
+        raise ValueError(f"it asks for {model.n_jobs} threads")
     model.components_ = components
     for name, value in found.items():
         setattr(model, name, value)

@@ -53,7 +53,16 @@ class Network:
             "picture": np.ascontiguousarray(picture.transpose(2, 0, 1)[None], dtype=np.float32),
             "summary": summary(picture)[None],
         }
-        illumination, exponent, knots = self.session.run(OUTPUTS, feeds)
+        session = self.session
+        try:
+            illumination, exponent, knots = session.run(OUTPUTS, feeds)
+        except Exception as error:  # the runtime's own exceptions have no common base class but this
+            raise ValueError(f"model: {str(self.path)!r} cannot be run: {_first_line(error)}") from error
+        fits = illumination.shape == (1, 1, *picture.shape[:2]) and exponent.shape == (1, 1) and knots.ndim == 2
+        if not fits or not all(np.isfinite(part).all() for part in (illumination, exponent, knots)):
+            raise ValueError(
+                f"model: {str(self.path)!r} does not answer with an illumination, an exponent and the knots of a curve"
+            )
         return Proposal(illumination[0, 0], float(exponent[0, 0]), knots[0].astype(np.float64))
 
     @property
@@ -68,7 +77,7 @@ class Network:
             try:
                 session = onnxruntime.InferenceSession(self._content, options, providers=["CPUExecutionProvider"])
             except Exception as error:  # the runtime's own exceptions have no common base class but this
-                raise ValueError(f"model: {str(self.path)!r} cannot be run: {error}") from error
+                raise ValueError(f"model: {str(self.path)!r} cannot be run: {_first_line(error)}") from error
             self._check(session)
             self._session = session
         return self._session
@@ -85,6 +94,10 @@ class Network:
 
     def __getstate__(self) -> dict[str, Any]:
         return {"path": self.path, "_content": self._content, "_session": None}
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]
 
 
 @lru_cache(maxsize=1)

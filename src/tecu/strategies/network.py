@@ -13,7 +13,7 @@ import numpy as np
 
 from tecu import arrays
 from tecu.arrays import Array
-from tecu.strategies.onnx_file import has_external_data
+from tecu.strategies.onnx_file import check_model
 
 
 class OnnxNetwork:
@@ -51,8 +51,7 @@ class OnnxNetwork:
         self.before, self.after, self.threads = before, after, threads
         self.digest = hashlib.sha256(self.model).hexdigest()
         self._session: Any = None
-        if has_external_data(self.model, f"OnnxNetwork: {self.name}"):
-            raise ValueError(f"OnnxNetwork: {self.name} keeps weights in other files; save it with all of them inside")
+        check_model(self.model, f"OnnxNetwork: {self.name}")
 
     def __call__(self, u: Array) -> Array:
         """The network's answer for ``u``, in the kind and precision of ``u``."""
