@@ -13,8 +13,18 @@ import click
 from tecu.atomic import part_beside, shown
 from tecu.cli.main import INPUT_FAILED, PART_MISSING, report_problem
 from tecu.cli.outputs import check_outputs, unread, unwritten
+from tecu.cli.scheduler import connected, scheduler_option
 
 INPUT = click.Path(dir_okay=False, path_type=Path)
+
+
+class Data(click.Path):
+    """A file, or a zarr array, which is a folder."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The path, refused if it is another folder."""
+        self.dir_okay = str(value).lower().endswith(".zarr")
+        return super().convert(value, param, ctx)
 
 
 @click.group()
@@ -22,12 +32,12 @@ def dictionary() -> None:
     """Learn sparse dictionaries and code data with them.
 
     Data are matrices, samples x features: .npy, .npz (an array called X, or a SciPy sparse matrix), .csv, or
-    .parquet if pyarrow is installed.
+    .parquet if pyarrow is installed, or (for fit) .zarr if zarr is.
     """
 
 
 @dictionary.command()
-@click.argument("data", type=INPUT)
+@click.argument("data", type=Data(path_type=Path))
 @click.option(
     "-o", "--output", required=True, type=INPUT, metavar="MODEL", help="The model to write, such as model.npz."
 )
@@ -53,6 +63,7 @@ def dictionary() -> None:
 @click.option("--picture", type=INPUT, metavar="PNG", help="Draw the atoms, if they are square patches.")
 @click.option("--report", "page", type=INPUT, metavar="PAGE", help="Write an HTML page: atoms, plots, verdict.")
 @click.option("--overwrite", is_flag=True, help="Replace MODEL, PNG and PAGE if they exist; DATA never.")
+@scheduler_option("Code the samples")
 def fit(
     data: Path,
     output: Path,
@@ -69,11 +80,13 @@ def fit(
     picture: Path | None,
     page: Path | None,
     overwrite: bool,
+    scheduler: str | None,
 ) -> int:
     """Learn a dictionary from DATA and write it to MODEL."""
     written = {"-o": output, "--picture": picture, "--report": page}
     check_outputs(written, [data], overwrite, resumed={"--checkpoint": checkpoint})
     from tecu.dictionary import L0DictionaryLearning
+    from tecu.dictionary.chunked.samples import in_chunks
     from tecu.dictionary.parameters import check_settings
 
     if page is not None and (missing := report_problem()) is not None:
@@ -92,21 +105,31 @@ def fit(
         if picture is not None:
             _check_square(X.shape[1])
         click.echo(f"{shown(data)}: {X.shape[0]} samples, {X.shape[1]} features", err=True)
-        model.fit(X)
+        with connected(scheduler) as client:
+            return _fitted(model, X if client is None else in_chunks(X), written, data)
     except ValueError as error:
         raise click.UsageError(str(error)) from error
     except OSError as error:
         raise unwritten(output if checkpoint is None else checkpoint, error) from error
-    per_sample = model.codes_.nnz / X.shape[0]
+
+
+def _fitted(model: Any, X: Any, written: dict[str, Path | None], data: Path) -> int:
+    """Fit, say what came of it, and write."""
+    model.fit(X)
+    per_sample = model.codes_.nnz / model.codes_.shape[0]
     click.echo(
         f"objective {model.objective_:.6g}, penalty {model.penalty_:.6g}, {per_sample:.2f} non-zeros a sample, "
         f"{model.n_iter_} sweeps; {model.certificate_.reason}"
     )
 
-    for path, write in (
-        (output, model.save),
-        (picture, lambda path: _draw(model.components_, path)),
-        (page, lambda path: _write_page(path, data, model)),
+    for path, write in zip(
+        written.values(),
+        (
+            model.save,
+            lambda path: _draw(model.components_, path),
+            lambda path: _write_page(path, data, model),
+        ),
+        strict=True,
     ):
         if path is not None:
             _written(path, write)
@@ -152,8 +175,9 @@ def _read(path: Path) -> Any:
 
     try:
         return read_table(path)
-    except ImportError:
-        click.echo(f"{shown(path)}: reading .parquet needs pyarrow: pip install pyarrow", err=True)
+    except ImportError as error:
+        part = "zarr: pip install 'tecu[scale]'" if error.name == "zarr" else "pyarrow: pip install pyarrow"
+        click.echo(f"{shown(path)}: reading {path.suffix} needs {part}", err=True)
         return PART_MISSING
     except (OSError, ValueError, EOFError, BadZipFile) as error:
         click.echo(unread(path, error), err=True)
@@ -181,7 +205,8 @@ def _write_page(page: Path, data: Path, model: Any) -> None:
 
     from tecu.report import atoms, run, write_page
 
-    usage = np.bincount(model.codes_.indices, minlength=len(model.components_))
+    counted = getattr(model.codes_, "usage", None)  # codes that stayed on workers are counted there
+    usage = counted() if counted else np.bincount(model.codes_.indices, minlength=len(model.components_))
     lead = (
         f"{model.codes_.shape[0]} samples; objective {model.objective_:.6g}, penalty {model.penalty_:.6g}, "
         f"{model.codes_.nnz / model.codes_.shape[0]:.2f} non-zeros a sample."

@@ -15,6 +15,7 @@ import click
 
 from tecu.cli.main import INPUT_FAILED, PART_MISSING, UNWRITABLE, Unwritable, report_problem
 from tecu.cli.outputs import check_outputs, refuse_inputs, unwritten
+from tecu.cli.scheduler import connected, scheduler_option
 from tecu.lowlight.batch import Outcome, Settings, make_enhancer, results, run
 from tecu.lowlight.files import MAX_PIXELS
 from tecu.lowlight.files.errors import shown
@@ -42,6 +43,7 @@ FAULT_CODES = {"output": UNWRITABLE, "input": INPUT_FAILED, "part": PART_MISSING
 @click.option("--decompose", is_flag=True, help="Also write illumination and reflectance (16-bit PNG).")
 @click.option("--json", "as_json", is_flag=True, help="Report on standard output as JSON.")
 @click.option("--report", "page", metavar="PAGE", help="Also write an HTML page with each photo before and after.")
+@scheduler_option("Spread the photos over the workers")
 def enhance(
     inputs: tuple[str, ...],
     out: str | None,
@@ -58,6 +60,7 @@ def enhance(
     decompose: bool,
     as_json: bool,
     page: str | None,
+    scheduler: str | None,
 ) -> int:
     """Brighten dark photos and videos.
 
@@ -75,6 +78,8 @@ def enhance(
     except ValueError as error:
         raise click.UsageError(str(error)) from error
     to_stream = any(task.target == STREAM for task in tasks)
+    if scheduler is not None and any(STREAM in (task.source, task.target) for task in tasks):
+        raise click.UsageError("--scheduler: the standard streams are not on a cluster; name files")
     if to_stream and (as_json or decompose):
         raise click.UsageError("standard output takes the picture: leave out --json and --decompose")
     warnings.filterwarnings("ignore", module="PIL")  # remarks on damaged EXIF; what matters is in the notes
@@ -88,8 +93,9 @@ def enhance(
     started = time.perf_counter()
     try:
         with (
+            connected(scheduler) as client,
             _progress(len(tasks)) as (advance, frames),
-            contextlib.closing(_iterator(run(tasks, settings, jobs=jobs, frames=frames))) as ended,
+            contextlib.closing(_outcomes(tasks, settings, jobs, frames, client)) as ended,
         ):
             for outcome in ended:
                 outcomes.append(outcome)
@@ -105,9 +111,13 @@ def enhance(
     return next((code for fault, code in FAULT_CODES.items() if fault in faults), 0)
 
 
-def _iterator(outcomes: Iterator[Outcome]) -> Any:
-    """The generator itself; ``Iterator`` does not promise ``close``."""
-    return outcomes
+def _outcomes(tasks: list[Task], settings: Settings, jobs: int, frames: Any, client: Any) -> Any:
+    """A generator of outcomes, from here or from a cluster."""
+    if client is None:
+        return run(tasks, settings, jobs=jobs, frames=frames)
+    from tecu.lowlight.spread import spread
+
+    return spread(tasks, settings, client)
 
 
 def _refused(refused: Refusal) -> Outcome:

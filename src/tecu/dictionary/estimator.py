@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import functools
 import logging
@@ -15,6 +16,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from tecu.arrays import is_elsewhere
 from tecu.checkpoint import Checkpoint, load_state
 from tecu.dictionary import model_file
 from tecu.dictionary.chunked.samples import is_chunked
@@ -250,6 +252,10 @@ class L0DictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
 
     def score(self, X: Any, y: Any = None) -> float:
         """Minus the mean objective of a sample: ``-(penalty nnz + 1/2 ||x - code @ components_||^2)``."""
+        if is_chunked(X):
+            from tecu.dictionary.chunked import fitting
+
+            return fitting.score(self, X)
         codes = self.transform(X)
         misfit = self.inverse_transform(codes) - Rows(self._validated(X, reset=False), self.components_.dtype)[:]
         value = self.penalty_ * codes.nnz + 0.5 * float(np.sum(misfit.astype(np.float64) ** 2))
@@ -258,9 +264,9 @@ class L0DictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
     # -- files --------------------------------------------------------------------------------------------------
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted model to one ``.npz`` file; no pickle."""
+        """Write the fitted model to one ``.npz`` file; no pickle. Codes that stayed on workers are left out."""
         check_is_fitted(self)
-        model_file.save(self, Path(path))
+        model_file.save(self._without_codes_elsewhere(), Path(path))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> L0DictionaryLearning:
@@ -280,6 +286,12 @@ class L0DictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         if self.dtype is not None and wanted not in (np.dtype(np.float32), np.dtype(np.float64)):
             raise ValueError(f"dtype must be float32, float64 or None, got {self.dtype!r}")
         return validate_data(self, X, reset=reset, accept_sparse="csr", dtype=wanted, order="C")
+
+    def _without_codes_elsewhere(self) -> L0DictionaryLearning:
+        model = copy.copy(self)
+        if is_elsewhere(getattr(model, "codes_", None)):
+            del model.codes_
+        return model
 
     def __getstate__(self) -> dict[str, Any]:
         state: dict[str, Any] = dict(super().__getstate__())

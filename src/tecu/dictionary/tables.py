@@ -1,4 +1,4 @@
-"""Data files of the command line: ``.npy``, ``.npz``, ``.csv`` and, where pyarrow is installed, ``.parquet``."""
+"""Data of the command line: ``.npy``, ``.npz``, ``.csv``; with pyarrow ``.parquet``, with zarr ``.zarr``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from tecu.atomic import part_beside
 
 CODES = (".npz", ".npy", ".csv")
-KINDS = (".npy", ".npz", ".csv", ".parquet")
+KINDS = (".npy", ".npz", ".csv", ".parquet", ".zarr")
 
 
 def read_table(path: Path) -> Any:
@@ -31,6 +31,10 @@ def read_table(path: Path) -> Any:
         X = _from_csv(path)
     elif kind == ".parquet":
         X = _from_parquet(path)
+    elif kind == ".zarr":
+        import zarr
+
+        X = zarr.open_array(path, mode="r")
     else:
         raise ValueError(f"{path} has none of the endings {', '.join(KINDS)}")
     if X.ndim != 2:

@@ -113,7 +113,7 @@ class ChunkedFactorization(BlockCoupling):
         misfits = base.copy()
         misfits[chunks] = fresh
         if codes.node[0] == "leaf":
-            self._misfits = [*self._misfits[-1:], (codes, D, misfits)]
+            self._misfits = [*self._misfits[-3:], (codes, D, misfits)]
         return misfits
 
     def _near(self, codes: RowWise, D: Matrix) -> tuple[Matrix, list[int]]:

@@ -169,3 +169,13 @@ def transform(model: Any, X: Any, out: Any = None) -> Any:
         if out is not None:
             return write_parts(out, samples, m, made)
         return Codes(samples, m, ("leaf", Held(persist(made))))
+
+
+def score(model: Any, X: Any) -> float:
+    """Minus the mean objective of a sample, for data in chunks."""
+    codes = transform(model, X)
+    threads = checked_parameters(model, Rows(np.ones((1, codes.samples.shape[1]))), model.penalty_).threads
+    with scheduling(model.n_jobs, threads):
+        shared = Shared(np.ascontiguousarray(model.components_))
+        misfit = sum(codes.ask("misfit", dictionary=shared))
+        return float(-(model.penalty_ * codes.nnz + misfit) / len(codes.samples))

@@ -165,8 +165,10 @@ class RowWise:
             leaves.append(dictionary)
         job = Job(what, nodes, self.dtype, atoms=self.shape[1], **more)
         reached = [x.reached() for x in (self, *others)]
+        # What needs no samples does not make a worker read them.
+        sources = self.samples.sources if dictionary or any(map(_has_gradient, nodes)) else self.samples.rows
         return [
-            task(function)(job, self.samples.sources[k], *(leaf.part(k) for leaf in leaves))
+            task(function)(job, sources[k], *(leaf.part(k) for leaf in leaves))
             for k in (range(len(self.samples.rows)) if chunks is None else chunks)
             if all(where[k] for where in reached)
         ]
@@ -224,6 +226,11 @@ class Codes(RowWise):
         for part in self.held.parts:
             yield compute([part])[0]
 
+    def usage(self) -> Matrix:
+        """How many samples use each atom."""
+        counts = compute([task(tasks.usage)(part) for part in self.held.parts])
+        return np.asarray(sum(counts))
+
     def to_zarr(self, store: Any) -> None:
         """Write the codes to a zarr store, chunk by chunk, each by the worker that has it."""
         from tecu.dictionary.chunked.store import write_codes
@@ -246,6 +253,12 @@ def summed(tallies: Sequence[Any]) -> Any:
     while len(tallies) > 1:
         tallies = [task(tasks.add)(*tallies[k : k + FAN_IN]) for k in range(0, len(tallies), FAN_IN)]
     return tallies[0]
+
+
+def _has_gradient(node: Any) -> bool:
+    if node[0] == "sum":
+        return any(_has_gradient(part) for _, part in node[1])
+    return node[0] != "leaf" and (node[0] == "grad" or _has_gradient(node[1]))
 
 
 def _bound(node: Any, leaves: list[Any]) -> Any:

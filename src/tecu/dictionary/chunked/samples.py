@@ -56,6 +56,17 @@ def is_chunked(X: Any) -> bool:
     return isinstance(X, Iterator)
 
 
+def in_chunks(X: Any) -> Any:
+    """``X`` as data that are taken chunk by chunk: an array in memory becomes a Dask array."""
+    if is_chunked(X):
+        return X
+    require_dask()
+    import dask.array as da
+
+    samples, features = _matrix(X.shape, X.dtype)
+    return da.from_array(X, chunks=(min(samples, _step(features, X.dtype.itemsize)), features), asarray=False)
+
+
 class Recipe:
     """How a worker computes a chunk of a Dask array: the part of the array's graph that it needs."""
 

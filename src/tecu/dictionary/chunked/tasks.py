@@ -60,6 +60,11 @@ def empty(samples: int, atoms: int, dtype: Any) -> Any:
     return csr_array((samples, atoms), dtype=dtype)
 
 
+def usage(codes: Any) -> Matrix:
+    """How many samples of a chunk use each atom."""
+    return np.bincount(codes.indices, minlength=codes.shape[1])
+
+
 def stacked(parts: list[Any], atoms: int, dtype: Any) -> Any:
     """Pieces of codes one below the other."""
     from scipy.sparse import csr_array, vstack
@@ -106,7 +111,7 @@ class Rows:
     ``("hessian", node, i)`` = ``v D'D``, with ``D'`` the leaf ``i``.
     """
 
-    def __init__(self, Y: Matrix, leaves: list[Any], dtype: np.dtype[Any]) -> None:
+    def __init__(self, Y: Any, leaves: list[Any], dtype: np.dtype[Any]) -> None:
         self.Y, self.leaves, self.dtype = Y, leaves, dtype
         self._known: dict[int, Any] = {}
 
@@ -144,12 +149,11 @@ class Rows:
 
 
 def _by_pieces(job: Job, source: Any, leaves: tuple[Any, ...]) -> Any:
-    """The pieces of a chunk with their leaves; a leaf with fewer rows than the chunk is a dictionary."""
-    Y = load(source, job.dtype)
-    atoms = job.more["atoms"]
-    for piece in pieces(len(Y), atoms):
+    """The pieces of a chunk with their leaves. A source that is a number of samples says that none are needed."""
+    Y = None if isinstance(source, int) else load(source, job.dtype)
+    for piece in pieces(source if Y is None else len(Y), job.more["atoms"]):
         own = [leaf if leaf is None or isinstance(leaf, np.ndarray) else leaf[piece] for leaf in leaves]
-        yield piece, Rows(Y[piece], own, job.dtype)
+        yield piece, Rows(None if Y is None else Y[piece], own, job.dtype)
 
 
 def reduce(job: Job, source: Any, *leaves: Any) -> float:
