@@ -4,8 +4,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 WORKERS ?= 2
+FUZZ ?= 100
+SOAK_MINUTES ?= 30
 
-.PHONY: help demo test lint bench docs format clean
+.PHONY: help demo test fuzz soak lint bench docs format clean
 help:            ## show the targets
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
 
@@ -19,6 +21,12 @@ demo: $(READY)   ## solve a small problem, print the certificate, leave a page w
 
 test: $(READY)   ## run the tests
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS)
+
+fuzz: $(READY)   ## feed the loaders broken files, for as long as TECU_FUZZ=100 takes
+	OMP_NUM_THREADS=1 TECU_FUZZ=$(FUZZ) $(BIN)/python -m pytest -n $(WORKERS) -m fuzz
+
+soak: $(READY)   ## half an hour of mixed work, with figures (SOAK_MINUTES=30)
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.soak --minutes $(SOAK_MINUTES)
 
 lint: $(READY)   ## style, types and the import rule
 	$(BIN)/ruff check .
