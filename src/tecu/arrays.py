@@ -154,7 +154,8 @@ def scaled_minus(x: Array, factor: float, y: Array) -> tuple[Array, float]:
         piece = a[start : start + 4 * CHUNK]
         piece *= scale
         piece -= b[start : start + 4 * CHUNK]
-        total += _flat_inner(piece, piece)
+        with np.errstate(over="ignore", under="ignore"):
+            total += _flat_inner(piece, piece)
     # Squares that leave the range of float64 need the careful norm.
     return x, math.sqrt(total) if 1e-290 < total < math.inf else norm(x)
 
@@ -177,6 +178,16 @@ def all_finite(x: Array) -> bool:
 def count_nonzero(x: Array) -> int:
     """The number of entries of ``x`` that are not zero."""
     return int(np.count_nonzero(host(x)))
+
+
+def on_support(x: Array, like: Array) -> Array:
+    """The entries of ``x`` where ``like`` is not zero, in the kind and precision of ``like``."""
+    if is_sparse(like):
+        pattern = like.copy()
+        pattern.data = (like.data != 0).astype(like.dtype)
+        return as_kind(pattern.multiply(x), like)
+    x = as_kind(x, like)
+    return x * (like != 0) if isinstance(x, np.ndarray) else namespace(x).where(like != 0, x, zeros_like(x))
 
 
 def copy(x: Array) -> Array:

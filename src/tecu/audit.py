@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
+
+import numpy as np
 
 from tecu import arrays
 from tecu.arrays import Array
@@ -54,6 +57,60 @@ def _same_prox_value(sub: SubProblem, point: Array, truth: Estimate) -> bool:
     return excess <= _prox_slack(truth, arrays.norm(difference), term)
 
 
+def beaten_prox(sub: SubProblem, x: Array, tau: float, point: Array) -> str | None:
+    """Whether a rival is better than ``point`` at ``q(v) = term(v) + tau/2 ||v - x||^2``; a sentence if so.
+
+    Rivals are the prox with half and twice the step, ``x`` itself, zero, ``point`` without its smaller entries, and
+    the best points of the lines from ``point`` towards ``x``, towards ``x`` on the support of ``point``, and towards
+    zero. A right prox is beaten by nothing.
+    """
+    term = float(sub.term.value(point))
+    r, shape = arrays.unit_roundoff(point), math.sqrt(math.prod(point.shape))
+    far, size = arrays.distance(point, x), arrays.norm(point)
+    # Both points lie in a set, and x where it should be, only to rounding.
+    lean = 32 * r * (shape * max(1.0, size) + arrays.norm(x))
+
+    def excess(rival: Array) -> float:
+        """``q(point) - q(rival)``, in an inner product that does not cancel, less what rounding explains."""
+        value = float(sub.term.value(rival))
+        if not math.isfinite(value):
+            return -math.inf
+        apart = point - rival
+        gain = term - value + tau * arrays.inner(apart, 0.5 * (point + rival) - x)
+        slope = tau * (far + arrays.distance(rival, x))
+        return gain - slope * (lean + 8 * r * arrays.norm(apart)) - 64 * r * shape * (abs(term) + abs(value))
+
+    def line(direction: Array) -> Iterator[Array]:
+        """A little forth and back, and to where the slope seen there says that the minimum is."""
+        length = arrays.norm(direction)
+        if not 0.0 < length < math.inf:
+            return
+        for little in (1e-3, -1e-3):
+            near = point + little * direction
+            yield near
+            value = float(sub.term.value(near))
+            if math.isfinite(value):
+                slope = (value - term) / little + tau * arrays.inner(point - x, direction)
+                yield point - (slope / tau / length / length) * direction
+
+    def rivals() -> Iterator[Array]:
+        yield sub.prox(x, 0.5 / tau)
+        yield sub.prox(x, 2.0 / tau)
+        if not arrays.is_sparse(point):
+            yield x
+            yield from line(x - point)
+            yield arrays.zeros_like(point)
+            large = arrays.host(point)
+            yield point * arrays.from_numpy(np.abs(large) >= size / shape, point)
+        yield from line(arrays.on_support(x, point) - point)
+        yield from line(point)
+
+    best = max((excess(rival) for rival in rivals()), default=0.0)
+    if best > 0.0:
+        return f"the prox of block {sub.block!r} is not a minimiser: another point is better by {best:.3g}"
+    return None
+
+
 @dataclass(frozen=True)
 class Claim:
     """What a strategy said of an accepted point, in a few numbers: enough to find out a lie later."""
@@ -76,6 +133,12 @@ def claim_of(found: Estimate) -> Claim:
 def audit_claim(sub: SubProblem, claim: Claim, point: Array) -> str | None:
     """Recompute a claim from ``u`` alone; ``None`` or a sentence that says what is false."""
     sub.coupling_at_previous()  # the floor of the tests rests on it
+    curvature = sub.measure_curvature()
+    if not sub.trusts(claim.tau):
+        return (
+            f"the error of block {sub.block!r} drowns in rounding: it was computed with tau = {claim.tau:.3g}, "
+            f"the block's curvature is {curvature:.3g}"
+        )
     truth = estimate(sub, Candidate(claim.u), claim.tau)
     allowed = 1e-3 * truth.error_norm + 64 * truth.floor
     gap = arrays.distance(point, truth.point)
@@ -84,6 +147,13 @@ def audit_claim(sub: SubProblem, claim: Claim, point: Array) -> str | None:
     if gap > 0.0:  # judge the point that was taken
         truth = estimate(sub, Candidate(claim.u, truth.source_gradient, point, tau=claim.tau))
         allowed = 1e-3 * truth.error_norm + 64 * truth.floor
+    beaten = (
+        None
+        if claim.slope is None
+        else beaten_prox(sub, truth.source - truth.source_gradient / truth.tau, truth.tau, truth.point)
+    )
+    if beaten is not None:
+        return beaten
     change, slack = truth.rise
     for name, said, true, room in (
         ("error", claim.error_norm, truth.error_norm, allowed),

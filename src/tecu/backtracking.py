@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from tecu import arrays
 from tecu.arrays import Array
@@ -58,6 +61,31 @@ def _curvature(sub: SubProblem, u: Array, v: Array, gradient: Array, phi: float 
         # The values no longer tell: the gradients at both ends still do, to first order in the rounding.
         return max(0.0, arrays.inner(sub.grad(v) - gradient, d)) / length / length
     return 2.0 * excess / length / length
+
+
+def seen_curvature(sub: SubProblem, rounds: int = 3) -> float:
+    """About the largest curvature of ``H(., others)`` at ``previous``, by power steps on differences of gradients.
+
+    ``v <- (grad H(x + s v) - grad H(x)) / s``; a place to start from is the gradient, and noise where blocks are dense.
+    """
+    x, gradient = sub.previous, sub.coupling_at_previous()[1]
+    v = arrays.as_kind(gradient, x)
+    size = arrays.norm(v)
+    if not arrays.is_sparse(x):
+        noise = arrays.from_numpy(np.random.default_rng(0).standard_normal(tuple(x.shape)), x)
+        v = noise + v * (arrays.norm(noise) / size) if size > 0.0 else noise
+        size = arrays.norm(v)
+    step = 1e-3 * (arrays.norm(x) or 1.0)
+    largest = 0.0
+    for _ in range(rounds):
+        if not (0.0 < size < math.inf):
+            break
+        change = sub.coupling_grad(x + (step / size) * v) - gradient
+        size = arrays.norm(change)
+        if math.isfinite(size):
+            largest = max(largest, size / step)
+        v = arrays.as_kind(change, x)
+    return largest
 
 
 def _first_guess(sub: SubProblem, u: Array, gradient: Array) -> float:

@@ -111,7 +111,7 @@ def violations(start_value: float, visits: Sequence[Visit]) -> list[Visit]:
         missing = after - before + visit.descent * visit.move**2
         if missing > visit.slack:
             sentence = (
-                f"the Lyapunov function fell {missing:.3g} less than the theorem says at a {visit.outcome.value}; "
+                f"the Lyapunov function fell {missing:.3g} less than the theorem says ({visit.outcome.value}); "
                 "a Lipschitz constant, a gradient or a prox is wrong"
             )
             if visit.outcome is Outcome.EXTRAPOLATED:

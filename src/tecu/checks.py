@@ -67,7 +67,8 @@ def _check_gradient(
     up, down = (float(problem.coupling.value({**z, block: x + step * direction})) for step in (s, -s))
     difference, claimed = (up - down) / (2 * s), arrays.inner(gradient, direction)
     magnitude = max(problem.restrict(block, z).magnitude(v) for v in (up, down))
-    noise = 64 * r * math.sqrt(math.prod(x.shape)) * max(magnitude, abs(up), abs(down)) / s
+    smallest = float(np.finfo(np.float64).tiny)  # below it, values are rounded to whole denormal numbers
+    noise = 64 * r * math.sqrt(math.prod(x.shape)) * max(magnitude, abs(up), abs(down), smallest) / s
     # Rounding of z + s v moves it by r ||z||, against a slope that changes by the curvature along v.
     noise += 64 * r * arrays.norm(x) * (abs(up - 2 * value + down) / s / s + abs(claimed)) / size
     allowed = (2 * r) ** (1 / 4) * (abs(difference) + abs(claimed)) + noise
@@ -112,6 +113,8 @@ def residual(problem: Problem, state: State, last: Mapping[str, Last]) -> float:
 
     A block's last visit left ``g = tau (center - u) - grad phi(source)`` in the subdifferential of its term. So
     ``P_b = g + grad_b H(z) + 2 weight (z_b - before_b)`` for the block, ``-2 weight (z_b - before_b)`` for its past.
+    ``tau r ||u||``, which rounding may hide in ``tau (center - u)``, is added: a step that is too short to be seen
+    leaves no residual otherwise.
     """
     if set(last) != set(state.z):  # resumed and not gone on with: the problem's own measure serves
         return problem.stationarity(state.z)
@@ -122,5 +125,6 @@ def residual(problem: Problem, state: State, last: Mapping[str, Last]) -> float:
         subgradient = step.tau * (step.center - step.u) - sub.grad(step.source)
         pull = 2 * step.weight * (step.u - sub.previous)
         element = subgradient + problem.restrict(block, state.z).grad(step.u) + pull
-        squares += [arrays.norm(element) ** 2, arrays.norm(pull) ** 2]
+        hidden = step.tau * arrays.unit_roundoff(step.u) * arrays.norm(step.u)
+        squares += [(arrays.norm(element) + hidden) ** 2, arrays.norm(pull) ** 2]
     return math.sqrt(math.fsum(squares))

@@ -174,13 +174,18 @@ class Estimate:
 def estimate(sub: SubProblem, candidate: Candidate, tau: float | None = None) -> Estimate:
     """Complete what the candidate does not claim: ``u~`` and ``e``.
 
-    Where ``H`` is quadratic in the block, ``grad phi(u) - grad phi(u~)`` is the Hessian of ``u - u~``: the error is
-    then free of cancellation.
+    A ``tau`` so large that the step drowns in rounding is not taken (:meth:`~tecu.SubProblem.trusts`), and
+    back-tracking never rests on a claimed gradient: with a false one it would end at such a ``tau``. Where ``H`` is
+    quadratic in the block, ``grad phi(u) - grad phi(u~)`` is the Hessian of ``u - u~``: the error is then free of
+    cancellation.
     """
     u, gradient, point, error = candidate.u, candidate.gradient, candidate.prox_point, candidate.error
     step = candidate.tau if tau is None else tau
+    if step is not None and not sub.trusts(step):
+        step = None
     if point is None or step is None or step != candidate.tau:
-        gradient = sub.grad(u) if gradient is None else gradient
+        if gradient is None or (step is None and sub.lipschitz() is None):
+            gradient = sub.grad(u)
         point, step = sub.prox_gradient_step(u, gradient, step)
         error = None  # a claimed error belongs to the claimed prox point
     elif candidate.numbers is not None:

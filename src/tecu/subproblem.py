@@ -10,7 +10,7 @@ import numpy as np
 
 from tecu import arrays
 from tecu.arrays import Array
-from tecu.backtracking import backtrack
+from tecu.backtracking import backtrack, seen_curvature
 from tecu.protocols import Blocks, Memory, ProxStep, Restricted, Term
 
 if TYPE_CHECKING:
@@ -176,6 +176,34 @@ class SubProblem:
         constant: float | None = self._cache["lipschitz"]
         return None if constant is None else constant + self.eta
 
+    # -- how large tau may be ------------------------------------------------------------------------------------
+
+    def measure_curvature(self) -> float:
+        """The curvature of ``phi`` that no strategy has a say in: the coupling's constant, or what its gradients show.
+
+        Remembered from visit to visit, as the yardstick of :meth:`trusts`.
+        """
+        if "measured" not in self._cache:
+            constant = self.lipschitz()
+            measured = seen_curvature(self) if constant is None else constant - self.eta
+            self._cache["measured"] = self.memory["measured_curvature"] = measured
+        return float(self._cache["measured"]) + self.eta
+
+    def trusts(self, tau: float) -> bool:
+        """Whether an error computed with ``tau`` means anything: ``0 < tau <= r^(-1/3) (curvature of phi)``.
+
+        ``e`` holds ``tau (u - u~)``, whose rounding is ``tau r ||u||``: with ``tau`` large enough the step is lost in
+        it and every point looks stationary.
+        """
+        known = self.memory.get("measured_curvature")
+        if known is not None and 0.0 < tau <= self._room * (float(known) + self.eta):
+            return True
+        return 0.0 < tau <= self._room * (self.measure_curvature() or 1.0)
+
+    @property
+    def _room(self) -> float:
+        return math.pow(arrays.unit_roundoff(self.previous), -1.0 / 3.0)
+
     def prox_gradient_step(
         self, u: Array, gradient: Array | None = None, tau: float | None = None
     ) -> tuple[Array, float]:
@@ -195,7 +223,12 @@ class SubProblem:
         return self.prox(arrays.gradient_step(u, gradient, tau), 1.0 / tau), tau
 
     def rounding(self, tau: float) -> float:
-        """``8 r (tau ||previous|| + ||grad phi(previous)||)``, ``r`` the unit round-off: less means nothing."""
+        """``8 r (tau ||previous|| + ||grad phi(previous)||)``, ``r`` the unit round-off: less means nothing.
+
+        A ``tau`` beyond what :meth:`trusts` allows does not make it larger.
+        """
+        if "measured_curvature" in self.memory:
+            tau = min(tau, self._room * ((float(self.memory["measured_curvature"]) + self.eta) or 1.0))
         if "slope" not in self._cache:
             start = self._cache.get("start")
             self._cache["slope"] = 0.0 if start is None else arrays.norm(start[1])

@@ -205,7 +205,7 @@ class Embed:
         """A prox-gradient step on the sub-problem from ``previous``, ``tau >= L + eta``; grows if ``L`` was wrong."""
         gradient = sub.grad(sub.previous)
         tau: float | None = None
-        for _ in range(40):
+        while tau is None or sub.trusts(tau):
             point, tau = sub.prox_gradient_step(sub.previous, gradient, tau)
             found = estimate(sub, Candidate(sub.previous, gradient, point, tau=tau))
             if found.is_finite:
@@ -214,7 +214,9 @@ class Embed:
                     step = self._step(sub, rule, found, Outcome.FELL_BACK, math.nan, inner)
                     return replace(step, fault=prox_fault(sub, found))
             tau *= 2.0
-        fault = f"no step of block {sub.block!r} lowers its sub-problem: gradient, prox and values do not agree"
+        fault = (
+            f"no step of block {sub.block!r} lowers its sub-problem: gradient, prox, values and constants do not agree"
+        )
         stay = estimate(sub, Candidate(sub.previous, gradient, sub.previous, tau=tau))
         return replace(self._step(sub, rule, stay, Outcome.RESTED, math.nan, inner), fault=fault)
 

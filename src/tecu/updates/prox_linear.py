@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from tecu import arrays
 from tecu.arrays import Array
+from tecu.audit import beaten_prox
 from tecu.backtracking import backtrack
 from tecu.problem import SubProblem
 from tecu.state import Outcome
@@ -124,9 +125,10 @@ class ProxLinear:
         return move, None
 
     def audit(self, sub: SubProblem, step: Step) -> str | None:
-        """A step that the coupling made by itself, once more by the gradient and the prox; others claim nothing."""
+        """The prox against rivals; and a step that the coupling made by itself against the gradient and the prox."""
         if math.isnan(step.slope):
-            return None
+            gradient = sub.coupling_grad(step.source)
+            return beaten_prox(sub, arrays.gradient_step(step.center, gradient, step.tau), step.tau, step.u)
         gradient = sub.coupling_at_previous()[1]
         truth = _prox_step(sub, step.tau)
         term, apart = float(sub.term.value(step.u)), step.u - truth
