@@ -81,7 +81,7 @@ def stays(sub, u):
 def steps_by_a_false_gradient(sub, u):
     """Leaves the back-tracking of a false gradient in the memory, and its constant in the claim."""
     while True:
-        point, tau = sub.prox_gradient_step(u, -sub.grad(u))
+        tau = sub.prox_gradient_step(u, -sub.grad(u))[1]
         yield Candidate(u, tau=tau)
 
 
@@ -113,7 +113,7 @@ def test_a_certificate_that_holds_means_what_it_does_for_an_honest_strategy(make
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32], ids=["float64", "float32"])
 def test_a_point_far_from_stationary_is_never_accepted_by_rounding(dtype):
-    """The start is a gradient step away from stationary. Claimed with a ``tau`` from large to absurd, also where rounding
+    """The start is a gradient step away from stationary. Claimed with a ``tau`` large or absurd, also where rounding
     makes it true that its prox point is itself, it is refused, or moved by a step with another ``tau``."""
     problem, start = bare(dtype)
     for block in problem.blocks:
