@@ -52,6 +52,7 @@ def serve(
         click.echo(MISSING, err=True)
         return PART_MISSING
     from tecu.serve import Limits, make_app
+    from tecu.serve.photos import warm_up
     from tecu.serve.server import PageServer, bound
 
     beyond = not _is_loopback(host)
@@ -62,7 +63,9 @@ def serve(
     except OSError as error:
         raise click.UsageError(f"cannot listen on {host}, port {port}: {error.strerror or error}") from error
     known = [*names, *([socket.gethostname(), host] if beyond else [])]
-    server = PageServer(make_app(limits, names=known, beyond=beyond, token=token))
+    app = make_app(limits, names=known, beyond=beyond, token=token)
+    app.state.pages.slow.submit(warm_up)
+    server = PageServer(app)
     address = _address(host, listening.getsockname()[1], token)
     click.echo(f"{address}\nCtrl-C ends it.")
     if not no_browser:

@@ -119,7 +119,7 @@ async def view(photo_id: str, page: ThisPage, pages: AllPages, look: ThisLook, s
     began = time.perf_counter()
     show = photo.thumbnail if small else photo.shown
     pool = pages.quick if photo.is_quick(look) else pages.slow
-    data = await _run(pool, lambda: jpeg(show(look)))
+    data = await _run(pool, lambda: jpeg(show(look), quick=True))
     spent = f"render;dur={1000 * (time.perf_counter() - began):.1f}"
     return Response(data, media_type="image/jpeg", headers={"server-timing": spent})
 

@@ -79,7 +79,7 @@ class Scene:
         tone = found.tone.with_strength(look.strength)
         light = illumination_at(self.brightest, found.slope, found.offset, look.headroom)
         lifted = amplification(self.brightest, light, tone)
-        return Exposure(found.slope, found.offset, tone, lifted, found.noise, look.headroom)
+        return replace(found, tone=tone, amplification=lifted, headroom=look.headroom)
 
 
 def smaller(photo: Photo, longest: int = LONGEST) -> Photo:

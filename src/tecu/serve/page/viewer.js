@@ -137,7 +137,8 @@ export function setZoom(full) {
 function layout() {
   if (!photo) return;
   const room = stage.parentElement.clientWidth, columns = isBeside() ? 2 : 1;
-  const wide = (room - (columns - 1) * 4) / columns, high = Math.max(240, 0.72 * innerHeight);
+  const below = innerHeight - (stage.getBoundingClientRect().top + scrollY) - 12; // what the first screen leaves
+  const wide = (room - (columns - 1) * 4) / columns, high = Math.max(260, 0.6 * innerHeight, below);
   const dots = devicePixelRatio || 1;
   const own = { width: photo.width / dots, height: photo.height / dots };
   const scale = isFull() ? 1 : Math.min(wide / own.width, high / own.height, 1);

@@ -1,0 +1,346 @@
+"""Photos through the interface of the page: what comes out is what the command line makes."""
+
+import io
+import struct
+import threading
+import time
+import zipfile
+import zlib
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from serve.open_pages import OpenPage, encoded
+from tecu.cli.main import main
+from tecu.lowlight import Enhancer
+from tecu.lowlight.files import Photo, encode_photo, read_photo
+from tecu.serve import Limits
+from tecu.serve.photos import StoredPhoto
+from tecu.serve.preview import Look, Scene, rendered, smaller
+
+
+def pixels_of(answer):
+    assert answer.status_code == 200, answer.text
+    return np.asarray(Image.open(io.BytesIO(answer.content)).convert("RGB")).astype(float)
+
+
+# ---- the preview ----
+
+
+@pytest.mark.parametrize("strength", [0.3, 1.0, 1.7])
+@pytest.mark.parametrize("headroom", [0.7, 0.97])
+def test_settings_applied_anew_are_those_of_a_new_analysis(dark, strength, headroom):
+    """The light found once, with other settings, is what an enhancer with these settings finds."""
+    again = Scene.of(dark, "tecu").at(Look(strength=strength, headroom=headroom))
+    anew = Enhancer(strength=strength, headroom=headroom).analyse(dark)
+    assert np.array_equal(again.slope, anew.slope)
+    assert np.array_equal(again.offset, anew.offset)
+    assert again.noise == anew.noise
+    assert again.tone.exponent == pytest.approx(anew.tone.exponent)
+    assert np.allclose(again.tone.curve, anew.tone.curve)
+    assert np.allclose(again.amplification, anew.amplification)
+
+
+@pytest.mark.parametrize("look", [Look(), Look(strength=0.4), Look(headroom=0.6), Look(denoise=False)], ids=str)
+def test_a_preview_is_the_result_seen_from_afar(dark, look):
+    enlarged = np.asarray(Image.fromarray(dark).resize((1260, 900), Image.Resampling.BICUBIC))
+    noise = np.random.default_rng(1).normal(0, 3, enlarged.shape)
+    large = Photo(np.clip(enlarged + noise, 0, 255).astype(np.uint8))
+    preview = rendered(smaller(large, 420), Scene.of(large.pixels, "tecu"), look)
+    result = smaller(large.with_pixels(look.enhancer()(large.pixels)), 420).pixels
+    assert np.abs(preview.astype(float) - result).mean() < 3
+
+
+def test_strength_0_shows_the_original(page, jpeg):
+    photo = page.send(jpeg)
+    address = f"/photos/{photo['id']}/view"
+    assert page.get(address, params={"strength": 0}).content == page.get(address, params={"what": "original"}).content
+
+
+def test_more_strength_is_brighter(page, jpeg):
+    photo = page.send(jpeg)
+    means = [
+        pixels_of(page.get(f"/photos/{photo['id']}/view", params={"strength": s})).mean() for s in (0, 0.5, 1, 1.5)
+    ]
+    assert means == sorted(means)
+    assert means[-1] > 2 * means[0]
+
+
+def test_the_layers_multiply_to_the_photo(page, dark):
+    photo = page.send(encoded(dark, "PNG"), "photo.png")
+    light, surface = (
+        pixels_of(page.get(f"/photos/{photo['id']}/view", params={"what": what})) / 255
+        for what in ("illumination", "reflectance")
+    )
+    assert np.abs(light * surface - dark / 255).mean() < 0.02
+
+
+@pytest.mark.parametrize("method", ["paper", "pam", "he", "lime"])
+def test_other_methods_are_shown_too(page, dark, method):
+    photo = page.send(encoded(dark, "PNG"), "photo.png")
+    shown = pixels_of(page.get(f"/photos/{photo['id']}/view", params={"what": method, "denoise": False}))
+    made, _ = encode_photo(Photo(Enhancer(method, denoise=False)(dark)), "JPEG")
+    assert np.abs(shown - np.asarray(Image.open(io.BytesIO(made)))).mean() < 2
+
+
+def test_a_tile_is_a_part_of_the_full_size_result(page, jpeg, dark):
+    photo = page.send(jpeg)
+    box = {"x": 100, "y": 50, "width": 160, "height": 90}
+    tile = pixels_of(page.get(f"/photos/{photo['id']}/tile", params=box))
+    result = Enhancer()(read_photo(jpeg).pixels)
+    assert np.abs(tile - result[50:140, 100:260]).mean() < 2
+    outside = page.get(f"/photos/{photo['id']}/tile", params={**box, "x": 5000})
+    assert outside.status_code == 422
+
+
+@pytest.mark.parametrize("kind", ["grey", "grey 16", "rgba"])
+def test_every_kind_of_photo_has_a_preview(page, dark, kind):
+    grey = dark.mean(axis=2).astype(np.uint8)
+    pixels = {"grey": grey, "grey 16": grey.astype(np.uint16) * 257, "rgba": np.dstack([dark, grey])}[kind]
+    photo = page.send(encoded(pixels, "PNG"), "photo.png")
+    assert photo["state"] == "ready", photo["reason"]
+    for what in ("original", "tecu", "illumination", "reflectance", "he"):
+        shown = pixels_of(page.get(f"/photos/{photo['id']}/view", params={"what": what}))
+        assert shown.shape == dark.shape
+    assert max(pixels_of(page.get(f"/photos/{photo['id']}/view", params={"small": True})).shape) == 240
+
+
+def test_the_preview_keeps_the_colour_profile(page, jpeg):
+    photo = page.send(jpeg)
+    shown = Image.open(io.BytesIO(page.get(f"/photos/{photo['id']}/view").content))
+    assert shown.info["icc_profile"] == Image.open(io.BytesIO(jpeg)).info["icc_profile"]
+
+
+# ---- results ----
+
+
+@pytest.mark.parametrize("name", ["holiday photo.jpg", "naïve ☀.jpg"])
+def test_a_result_is_what_the_command_line_writes(page, jpeg, tmp_path, name):
+    photo = page.send(jpeg, name)
+    answer = page.get(f"/photos/{photo['id']}/result", params={"strength": 0.8, "denoise": False})
+    (tmp_path / name).write_bytes(jpeg)
+    assert main(["enhance", str(tmp_path / name), "--strength", "0.8", "--no-denoise"]) == 0
+    stem = name.removesuffix(".jpg")
+    assert answer.content == (tmp_path / f"{stem}-enhanced.jpg").read_bytes()
+    assert "attachment" in answer.headers["content-disposition"]
+    before, after = (Image.open(io.BytesIO(content)) for content in (jpeg, answer.content))
+    assert dict(after.getexif()) == dict(before.getexif())
+    assert after.info["icc_profile"] == before.info["icc_profile"]
+
+
+def test_the_headroom_reaches_the_result(page, jpeg):
+    photo = page.send(jpeg)
+    answer = page.get(f"/photos/{photo['id']}/result", params={"headroom": 0.6})
+    original = read_photo(jpeg)
+    assert answer.content == encode_photo(original.with_pixels(Enhancer(headroom=0.6)(original.pixels)), "JPEG")[0]
+
+
+def test_an_archive_holds_every_result(page, jpeg, dark):
+    first, second = page.send(jpeg, "a.jpg"), page.send(jpeg, "a.jpg")
+    third, gone = page.send(encoded(dark, "PNG"), "b.png"), page.send(jpeg, "gone.jpg")
+    wanted = [{"id": photo["id"], "strength": 0.5 + k / 4} for k, photo in enumerate((first, second, gone, third))]
+    ticket = page.post("/archives", json=wanted).json()["ticket"]
+    page.delete(f"/photos/{gone['id']}")
+    answer = page.get(f"/archives/{ticket}")
+    with zipfile.ZipFile(io.BytesIO(answer.content)) as archive:
+        assert archive.testzip() is None
+        names = ["a-enhanced.jpg", "a-enhanced-2.jpg", "b-enhanced.png", "what-failed.txt"]
+        assert archive.namelist() == names
+        for name, photo, strength in zip(names, (first, second, third), (0.5, 0.75, 1.25), strict=False):
+            single = page.get(f"/photos/{photo['id']}/result", params={"strength": strength})
+            assert archive.read(name) == single.content
+    assert page.get(f"/archives/{ticket}").status_code == 404
+    assert not list(page.kept.folder.glob("zip-*"))
+    assert not list(page.kept.folder.glob("out-*"))
+
+
+def test_the_certificate_is_told_in_words(page, jpeg):
+    photo = page.send(jpeg)
+    told = page.get(f"/photos/{photo['id']}/run").json()
+    assert told["holds"]
+    assert "The convergence theorem covers" in told["words"]
+    columns = told["columns"]
+    assert len({len(column) for column in columns.values()}) == 1
+    assert np.all(np.diff(columns["lyapunov"]) <= 1e-3)
+    assert page.get(f"/photos/{photo['id']}/run", params={"method": "he"}).status_code == 422
+
+
+# ---- what is refused ----
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (b"", "photo.jpg is empty"),
+        (b"just text", "photo.jpg is not a photo of a kind that is read"),
+        ("cut", "photo.jpg could not be decoded"),
+        ("bomb", "photo.jpg has 30000 x 30000 = 900,000,000 pixels, the limit is 100,000,000"),
+    ],
+)
+def test_a_broken_file_says_what_is_wrong_with_it(page, jpeg, content, sentence):
+    if content == "cut":
+        content = jpeg[: len(jpeg) // 2]
+    elif content == "bomb":
+        small = encoded(np.zeros((9, 9), np.uint8), "PNG")
+        size = (
+            struct.pack(">II", 30000, 30000) + small[24:29]
+        )  # what the header says decides before anything is decoded
+        content = small[:16] + size + struct.pack(">I", zlib.crc32(b"IHDR" + size)) + small[33:]
+    photo = page.send(content)
+    assert photo["state"] == "failed"
+    assert photo["reason"].startswith(sentence)
+    assert photo["reason"].endswith(".")
+    assert "/" not in photo["reason"].replace("w/o", "")  # no path of the server
+    assert page.get(f"/photos/{photo['id']}/view").status_code == 409
+
+
+def test_a_broken_file_does_not_cost_the_others(page, jpeg):
+    states = [page.send(content)["state"] for content in (b"text", jpeg, b"", jpeg)]
+    assert states == ["failed", "ready", "failed", "ready"]
+
+
+def test_uploads_are_limited_in_size_and_number(serving, jpeg):
+    length = len(jpeg)
+    page = OpenPage(serving(Limits(file_bytes=length, photos=2, page_bytes=2 * length)))
+    long = page.post("/photos", params={"name": "long.jpg"}, content=jpeg + b"x")
+    assert (long.status_code, "long.jpg is longer than" in long.json()["error"]) == (413, True)
+    unannounced = page.post("/photos", params={"name": "long.jpg"}, content=iter([jpeg, b"x"]))
+    assert unannounced.status_code == 413
+    first = page.send(jpeg)
+    page.send(jpeg)
+    third = page.post("/photos", params={"name": "c.jpg"}, content=jpeg)
+    assert (third.status_code, "one too many" in third.json()["error"]) == (413, True)
+    page.delete(f"/photos/{first['id']}")
+    assert page.send(jpeg)["state"] == "ready"
+    assert len(list(page.kept.folder.iterdir())) == 2
+
+
+def test_a_page_holds_so_many_bytes(serving, jpeg):
+    page = OpenPage(serving(Limits(page_bytes=len(jpeg) + 10)))
+    page.send(jpeg)
+    answer = page.post("/photos", params={"name": "b.jpg"}, content=jpeg)
+    assert (answer.status_code, "does not fit" in answer.json()["error"]) == (413, True)
+
+
+def test_a_name_leads_nowhere_else(page, jpeg):
+    photo = page.send(jpeg, "../../../../etc/passwd.jpg")
+    stored = page.kept.photos[photo["id"]].path
+    assert page.kept.folder in stored.parents
+    assert ".." not in stored.parts
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"strength": 3}, "strength must be a number from 0 to 2"),
+        ({"strength": "nan"}, "strength must be"),
+        ({"strength": "much"}, "strength: "),
+        ({"headroom": 0.1}, "headroom must be"),
+        ({"what": "magic"}, "method must be one of"),
+        ({"what": "os:getcwd"}, "is not a method"),
+    ],
+)
+def test_wrong_settings_are_answered_in_a_sentence(page, jpeg, settings, sentence):
+    photo = page.send(jpeg)
+    for path in ("view", "result"):
+        answer = page.get(f"/photos/{photo['id']}/{path}", params=settings)
+        assert answer.status_code == 422
+        assert sentence in answer.json()["error"]
+        assert answer.json()["error"].endswith(".")
+
+
+# ---- coming and going ----
+
+
+def test_a_removed_photo_is_gone(page, jpeg):
+    photo = page.send(jpeg)
+    assert page.delete(f"/photos/{photo['id']}").status_code == 204
+    assert page.get(f"/photos/{photo['id']}/view").status_code == 404
+    assert not list(page.kept.folder.iterdir())
+
+
+def test_what_a_page_uploaded_is_gone_when_it_is_closed(page, jpeg):
+    page.send(jpeg)
+    assert page.kept.folder.exists()
+    assert page.post("/close").status_code == 204
+    assert not page.kept.folder.exists()
+    answer = page.post("/photos", params={"name": "a.jpg"}, content=jpeg)
+    assert (answer.status_code, "load it again" in answer.json()["error"]) == (410, True)
+    assert page.post("/close").status_code == 204  # the last word may come twice
+
+
+def test_a_page_that_has_gone_without_a_word_is_forgotten(serving, jpeg):
+    client = serving(Limits(idle_seconds=0.2))
+    page = OpenPage(client)
+    page.send(jpeg)
+    page.until(lambda: page.kept.folder.exists(), lambda there: not there)
+
+
+def test_a_page_that_listens_is_kept(serving):
+    page = OpenPage(serving(Limits(idle_seconds=0.0)))
+    page.kept.feed._listeners.add((None, None))
+    time.sleep(0.01)
+    page.client.app.state.pages.forget_silent()
+    assert page.kept.folder.exists()
+    page.kept.feed._listeners.clear()
+    time.sleep(0.01)
+    page.client.app.state.pages.forget_silent()
+    assert not page.kept.folder.exists()
+
+
+def test_everything_is_gone_when_the_server_stops(serving, jpeg):
+    client = serving()
+    page = OpenPage(client)
+    page.send(jpeg)
+    client.app.state.pages.close()
+    assert not page.kept.folder.parent.exists()
+
+
+def test_pages_are_limited_in_number(serving):
+    client = serving(Limits(pages=2))
+    first, _ = (client.post("/api/pages").json()["id"] for _ in range(2))
+    answer = client.post("/api/pages")
+    assert (answer.status_code, "close one" in answer.json()["error"]) == (503, True)
+    client.post(f"/api/pages/{first}/close")
+    assert client.post("/api/pages").status_code == 200
+
+
+def test_pages_do_not_see_each_other(serving, jpeg):
+    client = serving()
+    one, other = OpenPage(client), OpenPage(client)
+    photo = one.send(jpeg)
+    assert other.get(f"/photos/{photo['id']}/view").status_code == 404
+
+
+def test_of_twenty_photos_only_a_few_are_in_memory(page, jpeg, monkeypatch):
+    """Photos wait as files; no more are decoded at a time than there are workers."""
+    inside, most, lock = 0, 0, threading.Lock()
+    prepare = StoredPhoto.prepare
+
+    def counted(self, limits):
+        nonlocal inside, most
+        with lock:
+            inside += 1
+            most = max(most, inside)
+        prepare(self, limits)
+        with lock:
+            inside -= 1
+
+    monkeypatch.setattr(StoredPhoto, "prepare", counted)
+    ids = [page.post("/photos", params={"name": f"{k}.jpg"}, content=jpeg).json()["id"] for k in range(20)]
+    for id in ids:
+        assert page.until(lambda id=id: page.news(id), lambda news: news["state"] != "queued")["state"] == "ready"
+    assert most <= page.client.app.state.pages.reading._max_workers == 2
+
+
+def test_full_size_pictures_are_kept_within_bounds(serving, jpeg, dark):
+    client = serving(replace(Limits(), cache_bytes=int(2.5 * dark.nbytes)))
+    page = OpenPage(client)
+    photo = page.send(jpeg)
+    for strength in (0.2, 0.4, 0.6, 0.8):
+        page.get(f"/photos/{photo['id']}/tile", params={"x": 0, "y": 0, "width": 9, "height": 9, "strength": strength})
+        assert len(client.app.state.pages.cache) <= 2
+    page.delete(f"/photos/{photo['id']}")
+    assert len(client.app.state.pages.cache) == 0
