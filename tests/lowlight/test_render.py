@@ -8,9 +8,9 @@ from scipy.ndimage import gaussian_filter
 
 from lowlight.scenes import dark_scene, scene
 from tecu.lowlight import Enhancer, denoise, grid, kernels
-from tecu.lowlight.exposure import illumination_at
+from tecu.lowlight.exposure import illumination_at, near_black
 from tecu.lowlight.render import render
-from tecu.lowlight.tone import Tone, curve_through, power_for
+from tecu.lowlight.tone import Tone, curve_through, highlights_of, power_for, with_toe
 
 
 @pytest.fixture(scope="module")
@@ -120,6 +120,15 @@ def test_curve_is_monotone_and_meets_its_knots():
             assert np.all(np.diff(Tone(0.5, curve).with_strength(strength).curve) >= 0)
 
 
+def test_the_toe_rises_and_keeps_both_ends():
+    x = np.linspace(0.0, 1.0, 200)
+    for black in (0.0, 0.02, 0.2):
+        bent = with_toe(x, black)
+        assert np.all(np.diff(bent) > 0)
+        assert np.all(bent <= x + 1e-12)
+        assert (bent[0], bent[-1]) == (0.0, 1.0)
+
+
 def test_power_reaches_the_target():
     picture = scene(80, 80)
     for target in (0.3, 0.45, 0.6):
@@ -141,3 +150,38 @@ def test_smoothing_keeps_what_is_not_noise():
     assert np.array_equal(denoise.smoothed(picture, none, none), picture)
     faint = denoise.smoothed(picture, none + 1e-3, none + 1)
     assert np.abs(faint - picture).mean() < 0.02
+
+
+def night(seed=0):
+    """A building in light under a black sky of the levels 0 to 3, as cameras leave it."""
+    rng = np.random.default_rng(seed)
+    picture = rng.choice(4, (120, 160, 1), p=[0.4, 0.3, 0.2, 0.1]) + np.zeros((1, 1, 3), int)
+    picture[70:, 40:120] = 150 + rng.integers(0, 40, (50, 80, 1))
+    return picture.astype(np.uint8)
+
+
+def test_a_black_sky_is_smoothed_though_its_noise_cannot_be_measured():
+    sky = (slice(5, 55), slice(5, 155))
+    picture = night()
+    assert denoise.noise_level(picture, 255.0) * 255 < 1.0
+    rough, smooth = (Enhancer(denoise=on)(picture)[sky].astype(float) for on in (False, True))
+    assert smooth.std() < 0.7 * rough.std()
+
+
+def test_black_is_kept_blacker_in_a_picture_with_highlights():
+    values = np.linspace(0.0, 0.1, 50)
+    for exponent in (0.2, 0.75):
+        kept = [near_black(values, exponent, h)[1] for h in (0.0, 0.5, 1.0)]
+        assert np.all(kept[0] >= kept[1])
+        assert np.all(kept[1] >= kept[2])
+        assert all(np.all(np.diff(part * values) >= 0) for part in kept)
+    assert near_black(values, 0.0, 1.0)[1].min() == 1.0  # no gain, nothing dimmed
+    assert highlights_of(night().max(axis=-1) / 255.0) > 0.9
+    assert highlights_of(night().max(axis=-1) / 1020.0) == 0.0
+
+
+def test_compiled_rendering_agrees_under_a_black_sky():
+    picture = night(1)
+    exposure = Enhancer().analyse(picture)
+    plain, compiled = (render(picture, exposure, False, compiled=on).astype(int) for on in (False, True))
+    assert np.abs(plain - compiled).max() <= 2

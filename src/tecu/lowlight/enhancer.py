@@ -13,12 +13,13 @@ from tecu.certificate import Certificate
 from tecu.history import History
 from tecu.lowlight import tone
 from tecu.lowlight.denoise import noise_level
-from tecu.lowlight.exposure import Exposure, amplification, illumination_at
+from tecu.lowlight.exposure import Exposure, amplification, crushed_noise, illumination_at
 from tecu.lowlight.grid import enlarge, following, shrink, whitepoint
 from tecu.lowlight.images import pictures, through
 from tecu.lowlight.model import HEADROOM, MODELS, decompose, illumination
 from tecu.lowlight.network import Network, Proposal, default_network
 from tecu.lowlight.render import render
+from tecu.lowlight.tone import highlights_of
 
 Pixels = np.ndarray[Any, Any]
 
@@ -156,10 +157,12 @@ class Enhancer:
         chosen = chosen.with_strength(self.strength)
         light = illumination_at(brightest, slope, offset, self.headroom)
         lifted = amplification(brightest, light, chosen)
-        noise = noise_level(pixels, whitepoint(pixels.dtype)) if self.denoise else 0.0
-        if self.denoise and pixels.dtype.kind == "u":
-            noise = max(noise, ROUNDING / whitepoint(pixels.dtype))
-        return Exposure(slope, offset, chosen, lifted, noise, self.headroom)
+        noise, crushed = 0.0, np.zeros_like(brightest)
+        if self.denoise:
+            white = whitepoint(pixels.dtype)
+            rounding = ROUNDING / white if pixels.dtype.kind == "u" else 0.0
+            noise, crushed = max(noise_level(pixels, white), rounding), crushed_noise(brightest)
+        return Exposure(slope, offset, chosen, lifted, noise, self.headroom, crushed, highlights_of(brightest))
 
     def _proposal(self, small: Pixels) -> Proposal | None:
         """What the networks say; one of the methods does without them."""

@@ -8,19 +8,22 @@ from typing import Any
 import numpy as np
 
 from tecu.lowlight.denoise import smoothing_share
+from tecu.lowlight.grid import box_mean
 from tecu.lowlight.model import DARKEST, HEADROOM
 from tecu.lowlight.tone import Tone
 
 Pixels = np.ndarray[Any, Any]
 
 NEARLY_BLACK = 8.0 / 255.0
+CRUSHED = 1.2 / 255.0  # the noise of black itself; it is clipped, so it cannot be measured
 
 
 @dataclass(frozen=True)
 class Exposure:
     """Illumination ``I = slope V + offset`` (maps on the grid), tone, amplification on the grid, noise of the input.
 
-    ``result = tone.curve(O / I^tone.exponent)``, ``V = max(R, G, B)``, ``I`` kept in ``[V / headroom, 1]``.
+    ``result = tone.curve(O / I^tone.exponent)``, ``V = max(R, G, B)``, ``I`` kept in ``[V / headroom, 1]``. ``crushed``
+    is the least noise to be expected in each cell, ``highlights`` says how much of its range the picture uses, 0 to 1.
     """
 
     slope: Pixels
@@ -29,6 +32,8 @@ class Exposure:
     amplification: Pixels
     noise: float = 0.0
     headroom: float = HEADROOM
+    crushed: Pixels | float = 0.0
+    highlights: float = 0.0
 
     def blend(self, other: Exposure, weight: float) -> Exposure:
         """``(1 - weight)`` of this and ``weight`` of the other, part by part; the other alone if its grid differs."""
@@ -48,22 +53,37 @@ class Exposure:
             np.asarray(mix(self.amplification, other.amplification), dtype=np.float32),
             float(mix(self.noise, other.noise)),
             float(mix(self.headroom, other.headroom)),
+            np.asarray(mix(self.crushed, other.crushed), dtype=np.float32),
+            float(mix(self.highlights, other.highlights)),
         )
 
     def smoothing(self) -> tuple[Pixels, Pixels]:
         """Noise in the result, and how much of it to smooth away: maps on the grid."""
-        noise = (self.noise * self.amplification).astype(np.float32)
+        noise = (np.maximum(self.noise, self.crushed) * self.amplification).astype(np.float32)
         return noise, smoothing_share(noise, self.amplification).astype(np.float32)
 
 
-def near_black(brightest: Pixels, exponent: float) -> tuple[Pixels, Pixels]:
+def near_black(brightest: Pixels, exponent: float, highlights: float = 0.0) -> tuple[Pixels, Pixels]:
     """``(grey, dim)``: the colour a nearly black pixel loses, and the part of its value it keeps, under a strong gain.
 
     With ``t = clip(1 - V / .03, 0, 1)`` they are ``t^2`` and ``1 - .9 t^3``. Cameras clip near black, and not all
     channels alike: a gain of 20 would turn that into a colour cast, and the steps between 0, 1 and 2 into speckles.
+    In a picture with highlights black is meant: there the dimming reaches twice as far and is complete at 0.
     """
     t, strength = np.clip(1.0 - brightest / NEARLY_BLACK, 0.0, 1.0), min(exponent / 0.5, 1.0)
-    return np.asarray(strength * t * t), np.asarray(1.0 - 0.9 * strength * t * t * t)
+    deep = np.clip(1.0 - brightest / black_until(highlights), 0.0, 1.0)
+    return np.asarray(strength * t * t), np.asarray(1.0 - (0.9 + 0.1 * highlights) * strength * deep**3)
+
+
+def black_until(highlights: float) -> float:
+    """The value from which on a pixel is not dimmed."""
+    return NEARLY_BLACK * (1.0 + highlights)
+
+
+def crushed_noise(brightest: Pixels) -> Pixels:
+    """1.2 levels of 255 where the surroundings are black, less where they are not quite: clipping hides it there."""
+    dark = np.clip(1.0 - box_mean(brightest, 2) / np.float32(NEARLY_BLACK), 0.0, 1.0)
+    return np.asarray(CRUSHED * dark, dtype=np.float32)
 
 
 def illumination_at(brightest: Pixels, slope: Pixels, offset: Pixels, headroom: float = HEADROOM) -> Pixels:
@@ -73,7 +93,12 @@ def illumination_at(brightest: Pixels, slope: Pixels, offset: Pixels, headroom: 
 
 
 def amplification(brightest: Pixels, light: Pixels, tone: Tone) -> Pixels:
-    """By how much the tone lifts each cell of the grid: result over input, one 8-bit step added to both."""
-    raised = np.clip(brightest * light ** np.float32(-tone.exponent), 0.0, 1.0)
+    """By how much the tone lifts each cell of the grid: result over input, one 8-bit step added to both.
+
+    A nearly black cell counts as its surroundings do: that it has no light by chance does not make it free of noise.
+    """
+    around = box_mean(brightest, 2)
+    value = np.where(around < NEARLY_BLACK, around, brightest)
+    raised = np.clip(value * light ** np.float32(-tone.exponent), 0.0, 1.0)
     result = np.interp(raised, np.linspace(0.0, 1.0, len(tone.curve)), tone.curve)
-    return np.asarray((result + 1 / 255) / (brightest + 1 / 255), dtype=np.float32)
+    return np.asarray((result + 1 / 255) / (value + 1 / 255), dtype=np.float32)

@@ -12,7 +12,7 @@ import numpy as np
 from numba import njit, uint32, uint64
 
 from tecu.lowlight.denoise import MARGIN
-from tecu.lowlight.exposure import NEARLY_BLACK, Exposure, near_black
+from tecu.lowlight.exposure import Exposure, black_until, near_black
 from tecu.lowlight.grid import positions, whitepoint
 from tecu.lowlight.kernels_denoise import smoothed_strip, work_space
 from tecu.lowlight.model import DARKEST
@@ -73,7 +73,8 @@ def gains(exponent: float, unit: float) -> Pixels:
 def black_levels(exposure: Exposure, dtype: Any) -> Pixels:
     """For each nearly black value V, 256 times its own share and 256 times the share of V in a channel's result."""
     white = whitepoint(dtype)
-    grey, dim = near_black(np.arange(int(NEARLY_BLACK * white) + 1) / white, exposure.tone.exponent)
+    values = np.arange(int(black_until(exposure.highlights) * white) + 1) / white
+    grey, dim = near_black(values, exposure.tone.exponent, exposure.highlights)
     return np.asarray(np.rint([256 * dim * (1.0 - grey), 256 * dim * grey]), dtype=np.uint64)
 
 

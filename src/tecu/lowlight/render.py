@@ -51,8 +51,9 @@ def _curved(pixels: Pixels, exposure: Exposure, slope: Pixels, offset: Pixels) -
     observed: Pixels = np.asarray(pixels, dtype=kind) * kind(1.0 / whitepoint(pixels.dtype))
     brightest = observed.max(axis=-1)
     light = illumination_at(brightest, slope, offset, exposure.headroom)
-    grey, dim = (part.astype(kind)[..., None] for part in near_black(brightest, exposure.tone.exponent))
-    if np.any(grey):
+    black = near_black(brightest, exposure.tone.exponent, exposure.highlights)
+    grey, dim = (part.astype(kind)[..., None] for part in black)
+    if np.any(dim < 1.0):
         observed = dim * (observed + grey * (brightest[..., None] - observed))
     raised = np.clip(observed * (light ** kind(-exposure.tone.exponent))[..., None], 0.0, 1.0)
     curve = exposure.tone.curve

@@ -4,7 +4,8 @@ r"""How bright the result shall be: the exponent of the gain and one curve for t
 
 The network proposes ``s`` and the curve; it has learnt very well to leave good photos alone, but not how bright a very
 dark scene should be. There a rule takes over most of the decision: ``s = 0.75`` and the power that brings the mean luma
-to ``clip(.464 + .05 log(y / .051), .40, .51)``, ``y`` the mean luma of the picture.
+to ``clip(.464 + .05 log(y / .051), .40, .51)``, ``y`` the mean luma of the picture. Where there are highlights, the
+darkest hundredth is kept near black by a toe of the curve.
 """
 
 from __future__ import annotations
@@ -106,8 +107,31 @@ def by_network(picture: Pixels, light: Pixels, exponent: float, knots: Pixels) -
 
 def _rule_curve(picture: Pixels, light: Pixels, exponent: float, mean: float) -> Pixels:
     brightened = np.clip(picture * light[..., None] ** np.float32(-exponent), 0.0, 1.0)
-    seen = np.clip(picture.max(axis=-1) / BLACK, 0.0, 1.0)  # a black sky tells nothing about the exposure
-    return np.asarray(_diagonal() ** power_for(brightened, target_luma(mean), seen))
+    brightest = picture.max(axis=-1)
+    seen = np.clip(brightest / BLACK, 0.0, 1.0)  # a black sky tells nothing about the exposure
+    black = highlights_of(brightest) * float(np.percentile(luma(brightened), 1.0))
+    power = power_for(with_toe(brightened, black), target_luma(mean), seen)
+    return np.asarray(with_toe(_diagonal(), black) ** power)
+
+
+def highlights_of(brightest: Pixels) -> float:
+    """``clip((V99 - .3) / .4, 0, 1)``, ``V99`` the value that a hundredth of the picture exceeds.
+
+    A picture with highlights uses its range: it was exposed for them, and its black is meant.
+    """
+    return float(np.clip((np.percentile(brightest, 99.0) - 0.3) / 0.4, 0.0, 1.0))
+
+
+def with_toe(x: Pixels, black: float) -> Pixels:
+    """``x - b + b exp(-x / b)`` with ``b = black``, scaled so that 1 stays: values below about ``b`` go towards 0.
+
+    >>> import numpy as np
+    >>> with_toe(np.array([0.0, 0.1, 1.0]), 0.1).round(3).tolist()
+    [0.0, 0.041, 1.0]
+    """
+    if black < 1e-4:
+        return x
+    return np.asarray((x - black + black * np.exp(-x / black)) / (1.0 - black + black * np.exp(-1.0 / black)), x.dtype)
 
 
 def _diagonal() -> Pixels:
