@@ -41,26 +41,25 @@ class ChunkCoder:
         smooth, term = sub.smooth, sub.term
         assert isinstance(smooth, CodesOfAll)
         assert isinstance(term, RowTerm)
-        tau = sub.lipschitz()
+        tau = sub.lipschitz()  # pieces may have used a smaller one where their error is zero: it is zero for this too
         assert tau is not None
         samples = old.samples
         move = None if sub.previous_move is None else sub.previous_move / math.sqrt(len(samples))
-        coding = tasks.Coding(
-            self.strategy, term.term, eta=sub.eta, c=self.c, lipschitz=tau - sub.eta, visits=sub.visits, move=move
-        )
+        coding = tasks.Coding(self.strategy, term.term, eta=sub.eta, c=self.c, visits=sub.visits, move=move)
+        moves = old.facts.get("moves", Held([None] * len(samples.rows)))
         coded = [
-            task(tasks.code)(coding, source, smooth.atoms.shared.part(k), old.held.part(k))
+            task(tasks.code)(coding, source, smooth.atoms.shared.part(k), old.held.part(k), moves.part(k))
             for k, source in enumerate(samples.sources)
         ]
-        points, apart, sums = ([task(tasks.pick)(result, place) for result in coded] for place in range(3))
-        kept = persist([*points, *apart, summed(sums)])
+        points, apart, moved, sums = ([task(tasks.pick)(result, place) for result in coded] for place in range(4))
+        kept = persist([*points, *apart, *moved, summed(sums)])
         (tally,) = compute(kept[-1:])
         count, leaf = len(points), ("leaf", Held(kept[: len(points)]))
         numbers = tally.numbers
         point = Codes(
             samples, old.shape[1], leaf, parent=weakref.ref(old), move=math.sqrt(numbers[tasks.MOVE]),
             norm=math.sqrt(numbers[tasks.SIZE]), term=float(numbers[tasks.TERM]), tally=tally,
-            nonzeros=int(numbers[tasks.NONZEROS]),
+            nonzeros=int(numbers[tasks.NONZEROS]), moves=Held(kept[2 * count : 3 * count]),
         )  # fmt: skip
         source: RowWise = point
         if numbers[tasks.APART]:

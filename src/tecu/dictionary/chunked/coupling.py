@@ -14,28 +14,19 @@ from typing import Any
 
 import numpy as np
 
-from tecu import lipschitz
 from tecu.couplings.base import BlockCoupling, QuadraticRestricted
 from tecu.dictionary.chunked import tasks
 from tecu.dictionary.chunked.rowwise import Held, RowWise, Shared, compute
 from tecu.dictionary.chunked.samples import Samples
 from tecu.dictionary.coding import Matrix
 from tecu.dictionary.coupling import Dictionary
+from tecu.dictionary.totals import Atoms
 from tecu.dictionary.workers import Workers
 from tecu.protocols import Blocks, Memory, Term
 
 
-class Atoms:
-    """The atoms as rows, their Gram matrix, and where workers find them."""
-
-    def __init__(self, D: Matrix, team: Workers) -> None:
-        self.source, self.team = D, team
-        self.rows = np.ascontiguousarray(D.T)
-
-    @cached_property
-    def gram(self) -> Matrix:
-        """``D'D``."""
-        return self.team.product(self.rows, self.rows.T)
+class SharedAtoms(Atoms):
+    """The atoms here, and where workers find them."""
 
     @cached_property
     def shared(self) -> Shared:
@@ -53,7 +44,7 @@ class ChunkedFactorization(BlockCoupling):
         self.half_square = 0.5 * math.fsum(squares)
         self._samples, self._half_squares = samples, 0.5 * np.asarray(squares)
         self._team = team or Workers(1)
-        self._known: list[Atoms] = []
+        self._known: list[SharedAtoms] = []
         self._misfits: list[tuple[Any, Any, Matrix]] = []
         self._values: list[tuple[Any, Any, float]] = []
 
@@ -65,12 +56,12 @@ class ChunkedFactorization(BlockCoupling):
         """The threads of the dictionary update."""
         return self._team
 
-    def atoms(self, D: Matrix) -> Atoms:
+    def atoms(self, D: Matrix) -> SharedAtoms:
         """The dictionary by rows, here and where workers find it."""
         for known in self._known:
             if known.source is D:
                 return known
-        self._known = [*self._known[-2:], Atoms(D, self._team)]
+        self._known = [*self._known[-2:], SharedAtoms(D, self._team)]
         return self._known[-1]
 
     def totals(self, z: Blocks) -> Totals:
@@ -203,9 +194,7 @@ class CodesOfAll(QuadraticRestricted):
 
     def lipschitz(self, memory: Memory) -> float:
         """``||D||_2^2``."""
-        gram = self.atoms.gram
-        start = lipschitz.start_vector(len(gram)).astype(gram.dtype)
-        return lipschitz.power_iteration(lambda v: gram @ v, start, memory)
+        return self.atoms.lipschitz
 
 
 class RowTerm:

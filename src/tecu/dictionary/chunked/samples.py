@@ -6,9 +6,12 @@ the samples.
 
 from __future__ import annotations
 
+import functools
 import importlib.util
+import shutil
 import sys
 import tempfile
+import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -129,7 +132,6 @@ class Samples:
         self.sources, self.rows = list(sources), tuple(int(count) for count in rows)
         self.shape = (sum(self.rows), int(features))
         self.dtype = np.dtype(dtype)
-        self._keep: Any = None  # a folder that must live as long as the samples
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -205,7 +207,18 @@ def _of_iterator(X: Iterator[Any]) -> Samples:
     """An iterator can be read only once, a fit reads many times: its chunks go to files in Dask's temporary folder."""
     import dask
 
-    folder = tempfile.TemporaryDirectory(prefix="tecu-chunks-", dir=dask.config.get("temporary-directory", None))
+    folder = tempfile.mkdtemp(prefix="tecu-chunks-", dir=dask.config.get("temporary-directory", None))
+    clean = functools.partial(shutil.rmtree, folder, ignore_errors=True)
+    try:
+        result = _spooled(X, Path(folder))
+    except BaseException:
+        clean()
+        raise
+    weakref.finalize(result, clean)
+    return result
+
+
+def _spooled(X: Iterator[Any], folder: Path) -> Samples:
     sources: list[Any] = []
     rows: list[int] = []
     kinds: set[np.dtype[Any]] = set()
@@ -216,16 +229,14 @@ def _of_iterator(X: Iterator[Any]) -> Samples:
         if features not in (None, width):
             raise ValueError(f"chunk {number} of X has {width} features, the ones before have {features}")
         features = width
-        path = Path(folder.name, f"{number:08}.bin")
+        path = folder / f"{number:08}.bin"
         np.ascontiguousarray(values).tofile(path)
         sources.append(Mapped(str(path), values.dtype.str, (samples, width), 0, slice(0, samples)))
         rows.append(samples)
         kinds.add(values.dtype)
     if features is None:
         raise ValueError("X is an iterator without chunks; at least one sample is required")
-    result = Samples(sources, rows, features, np.result_type(*kinds))
-    result._keep = folder
-    return result
+    return Samples(sources, rows, features, np.result_type(*kinds))
 
 
 def _of_dask(X: Any) -> Samples:
@@ -237,24 +248,29 @@ def _of_dask(X: Any) -> Samples:
         X = X.rechunk({1: -1})
     if np.isnan(X.chunks[0]).any():
         X = X.compute_chunk_sizes()
+    sources: list[Any]
+    if _is_on_the_cluster(X):
+        sources = list(X.to_delayed(optimize_graph=False).ravel())
+        return Samples(sources, X.chunks[0], X.shape[1], X.dtype)
     (X,) = dask.optimize(X)
     graph = dict(X.__dask_graph__())
-    keys = [row[0] for row in X.__dask_keys__()]
-    sources: list[Any]
-    if _must_stay_on_the_cluster(X, graph):
+    if current_client() is not None and _holds_numbers(graph):  # they should travel only once
         sources = list(X.persist().to_delayed(optimize_graph=False).ravel())
     else:
-        sources = [Recipe(dict(cull(graph, key)[0]), key) for key in keys]
+        sources = [Recipe(dict(cull(graph, row[0])[0]), row[0]) for row in X.__dask_keys__()]
     return Samples(sources, X.chunks[0], X.shape[1], X.dtype)
 
 
-def _must_stay_on_the_cluster(X: Any, graph: dict[Any, Any]) -> bool:
-    """Whether chunks are on a cluster already, or hold numbers of this process that should travel there only once."""
+def _is_on_the_cluster(X: Any) -> bool:
+    """Whether the array, or what it is made from, is kept by workers."""
     if current_client() is None:
         return False
     from distributed.client import futures_of
 
-    if futures_of(X):
-        return True
+    return bool(futures_of(X))
+
+
+def _holds_numbers(graph: dict[Any, Any]) -> bool:
+    """Whether a graph holds data of this process, more than a recipe should."""
     held = (getattr(node, "value", node) for node in graph.values())
     return any(getattr(value, "nbytes", 0) > SMALL for value in held)

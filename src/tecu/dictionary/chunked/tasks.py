@@ -19,7 +19,7 @@ from tecu.dictionary.coding import Matrix
 from tecu.dictionary.coupling import BatchedFactorization, CodesOfBatch
 from tecu.dictionary.workers import Workers
 from tecu.inexact import Candidate, estimate, judge
-from tecu.protocols import Memory, Term
+from tecu.protocols import Term
 from tecu.subproblem import SubProblem
 from tecu.tolerance import MovingTolerance
 
@@ -252,11 +252,8 @@ def add(first: Tally, *others: Tally) -> Tally:
 class Coding:
     """How chunks are coded at one visit: the strategy, the sub-problem's constants, what the tests compare to."""
 
-    def __init__(
-        self, strategy: Any, term: Term, *, eta: float, c: float, lipschitz: float, visits: int, move: float | None
-    ) -> None:
+    def __init__(self, strategy: Any, term: Term, *, eta: float, c: float, visits: int, move: float | None) -> None:
         self.strategy, self.term, self.eta, self.c = strategy, term, eta, c
-        self.lipschitz = lipschitz  # ||D||^2
         self.visits = visits
         self.move = move  # of the block's previous visit, a sample's share of it
 
@@ -264,23 +261,18 @@ class Coding:
 class CodesOfPiece(CodesOfBatch):
     """:class:`CodesOfBatch` for a piece that knows nothing of the others: its values are those of the piece."""
 
-    constant = 0.0
-
     def value(self, u: Any) -> float:
         """``1/2 ||Y_k - u D'||^2``."""
         misfit = u @ self.atoms.rows - self.samples
         return 0.5 * arrays.inner(misfit, misfit)
 
-    def lipschitz(self, memory: Memory) -> float:
-        """``||D||_2^2``, which the caller has found once for all chunks."""
-        return self.constant
 
+def code(coding: Coding, source: Any, atoms: Matrix, old: Any, moves: Matrix | None) -> tuple[Any, Any, Matrix, Tally]:
+    """New codes ``u~`` of a chunk, ``u - u~`` for what they came from, the pieces' moves and the chunk's tally.
 
-def code(coding: Coding, source: Any, atoms: Matrix, old: Any) -> tuple[Any, Any, Tally]:
-    """New codes ``u~`` of a chunk, ``u - u~`` for what they came from, and the chunk's tally.
-
-    The tests of :mod:`tecu.inexact` are made piece by piece, each against its share of the whole's tolerance. Where
-    every piece passes so does the whole: the squares of ``||e||`` and the two sides of the descent test add up.
+    The tests of :mod:`tecu.inexact` are made piece by piece, each against its own last move in ``moves``, or its share
+    of the whole's. Where every piece passes so does the whole: the squares of ``||e||`` and of the moves add up, and so
+    do the two sides of the descent test.
     """
     Y = load(source, atoms.dtype)
     m = len(atoms)
@@ -289,31 +281,32 @@ def code(coding: Coding, source: Any, atoms: Matrix, old: Any) -> tuple[Any, Any
     D = atoms.T
     points, apart = [], []
     numbers = np.zeros(APART + 1)
-    for name, piece in zip(coupling.names, batches, strict=True):
-        point, difference, counted = _code_piece(coding, coupling, name, old[piece], D)
+    moved = np.zeros(len(batches))
+    for k, (name, piece) in enumerate(zip(coupling.names, batches, strict=True)):
+        move = None if coding.move is None else coding.move * math.sqrt(piece.stop - piece.start)
+        if moves is not None:
+            move = float(moves[k])
+        point, difference, counted = _code_piece(coding, coupling, name, old[piece], D, move)
+        moved[k] = math.sqrt(counted[MOVE])
         points.append(point)
         apart.append(difference)
         numbers += counted
     codes = stacked(points, m, atoms.dtype)
-    return codes, stacked(apart, m, atoms.dtype), tally(codes, Y, numbers)
+    return codes, stacked(apart, m, atoms.dtype), moved, tally(codes, Y, numbers)
 
 
 def _code_piece(
-    coding: Coding, coupling: BatchedFactorization, name: str, old: Any, D: Matrix
+    coding: Coding, coupling: BatchedFactorization, name: str, old: Any, D: Matrix, move: float | None
 ) -> tuple[Any, Any, Matrix]:
     z = {name: old, "D": D}
     smooth = CodesOfPiece(coupling, name, z)
-    smooth.constant = coding.lipschitz
-    move = None if coding.move is None else coding.move * math.sqrt(old.shape[0])
     sub = SubProblem(
         name, coding.term, smooth, old, coding.eta, {}, z, visits=coding.visits, previous_move=move
     )  # fmt: skip
     rule = MovingTolerance(coding.c)
     for step, proposal in enumerate(coding.strategy(sub, old), 1):
         candidate = proposal if isinstance(proposal, Candidate) else Candidate(proposal)
-        # Numbers of a strategy's own are for a smaller tau; where the error is zero they are the same for this one.
-        tau = None if candidate.numbers is not None else coding.lipschitz + coding.eta
-        found = estimate(sub, candidate, tau)
+        found = estimate(sub, candidate)
         if judge(sub, found, rule).accepted or step >= LOCAL_STEPS:
             break
     change, _ = found.rise
