@@ -2,6 +2,7 @@
 
 import json
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -48,9 +49,17 @@ def test_a_wrong_folder_is_refused_in_a_sentence(tmp_path):
 
 
 def test_the_built_in_photos_are_darkened_by_at_least_a_stop():
-    for photo in photo_sets.built_in():
+    for photo in (photo for photos in photo_sets.inside_packages() for photo in photos):
         assert photo.dark.mean() < 0.5 * photo.reference.mean()
         assert max(photo.dark.shape) <= photo_sets.LONGEST_SIDE
+
+
+def test_the_unseen_photos_were_not_trained_on():
+    from tecu.lowlight.network import Network
+
+    trained = {Path(entry[0]).stem for entry in Network().card["photos"]}
+    assert {photo.name for photo in photo_sets.built_in()} <= trained
+    assert not {photo.name for photo in photo_sets.unseen()} & trained
 
 
 def test_the_input_row_is_the_input(result, pairs):

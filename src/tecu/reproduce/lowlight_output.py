@@ -10,7 +10,7 @@ from tecu.atomic import write_bytes
 from tecu.reproduce import figure2 as curves
 from tecu.reproduce import figure3 as sheet
 from tecu.reproduce import table3 as table
-from tecu.reproduce.photo_sets import built_in, from_folder
+from tecu.reproduce.photo_sets import from_folder, inside_packages
 from tecu.reproduce.table3 import METHODS, Say, SetResult
 
 QUICK = 2  # photos of each set
@@ -37,7 +37,7 @@ def figure2(
 ) -> list[Path]:
     """Write the curves of PSNR against iterations into ``folder``, with what they say; ``methods`` play no part."""
     folders = [from_folder(image) for image in images]
-    photos = [photo for photo_set in folders or [built_in()] for photo in photo_set]
+    photos = [photo for photo_set in folders or inside_packages() for photo in photo_set]
     say(f"figure2: {QUICK if quick else len(photos)} photos")
     found = curves.run(photos[:QUICK] if quick else photos)
     folder.mkdir(parents=True, exist_ok=True)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ DARK_FOLDERS = ("low", "dark", "input")
 BRIGHT_FOLDERS = ("high", "ref", "reference", "normal", "clean", "gt")
 LONGEST_SIDE = 600  # of the photos that are darkened here
 BUILT_IN = ("astronaut", "coffee", "chelsea", "rocket")  # of scikit-image; all but chelsea without a download
+UNSEEN = ("stereo_motorcycle", "coins")
 
 
 @dataclass(frozen=True)
@@ -67,31 +69,56 @@ def from_folder(folder: str | Path) -> PhotoSet:
     return PhotoSet(folder.resolve().name, paths=found)
 
 
+def inside_packages() -> list[PhotoSet]:
+    """The sets that are taken when no folder is named; those that the networks have not seen come last."""
+    return [photos for photos in (built_in(), unseen()) if len(photos)]
+
+
 def built_in() -> PhotoSet:
     """The photos inside scikit-learn, and inside scikit-image where it is installed, darkened by a known light.
 
     The light falls off to one side, by 1 to 4 stops; noise and 8-bit rounding follow. The clean photo is the reference.
+    The default weights were trained on pictures made from these photos: see :func:`unseen` for others.
     """
     from sklearn.datasets import load_sample_images
 
-    clean = {
-        Path(name).stem: image for name, image in zip(("china", "flower"), load_sample_images().images, strict=True)
-    }
+    clean = dict(zip(("china", "flower"), load_sample_images().images, strict=True))
+    return _darkened("built-in", clean | _of_skimage(BUILT_IN))
+
+
+def unseen() -> PhotoSet:
+    """Photos inside scikit-image and Matplotlib, if installed, that no network was trained on; darkened alike."""
+    clean = _of_skimage(UNSEEN)
+    with contextlib.suppress(ImportError, OSError):
+        from matplotlib import get_data_path
+        from PIL import Image
+
+        with Image.open(Path(get_data_path()) / "sample_data" / "grace_hopper.jpg") as portrait:
+            clean["grace_hopper"] = np.asarray(portrait.convert("RGB"))
+    return _darkened("built-in-unseen", clean)
+
+
+def _of_skimage(names: Sequence[str]) -> dict[str, Pixels]:
     try:
         from skimage import data
     except ImportError:
-        pass
-    else:
-        for name in BUILT_IN:
-            try:
-                clean[name] = getattr(data, name)()
-            except (OSError, ImportError):  # scikit-image fetches some photos, and there may be no network
-                continue
+        return {}
+    found = {}
+    for name in names:
+        with contextlib.suppress(OSError, ImportError):  # scikit-image fetches some, and there may be no network
+            picture = getattr(data, name)()
+            found[name] = picture[0] if isinstance(picture, tuple) else picture  # the left one of a stereo pair
+    return found
+
+
+def _darkened(name: str, clean: Mapping[str, Pixels]) -> PhotoSet:
     photos = []
-    for place, (name, image) in enumerate(clean.items()):
-        reference = _at_most(np.asarray(image)[..., :3], LONGEST_SIDE)
-        photos.append(DarkPhoto(name, darkened(reference, np.random.default_rng(place)), reference))
-    return PhotoSet("built-in", photos=photos)
+    for place, (title, image) in enumerate(clean.items()):
+        pixels = np.asarray(image)
+        pixels = np.repeat(pixels[..., None], 3, axis=2) if pixels.ndim == 2 else pixels[..., :3]
+        reference = _at_most(pixels, LONGEST_SIDE)
+        photos.append(DarkPhoto(title, darkened(reference, np.random.default_rng(place)), reference))
+    return PhotoSet(name, photos=photos)
 
 
 def darkened(clean: Pixels, rng: np.random.Generator) -> Pixels:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tecu.reproduce.photo_sets import DarkPhoto, PhotoSet, Pixels, built_in, from_folder
+from tecu.reproduce.photo_sets import DarkPhoto, PhotoSet, Pixels, from_folder, inside_packages
 
 INPUT, TECU = "input", "tecu"
 METHODS = (INPUT, "he", "bpdhe", "msrcr", "golw", "npea", "srie", "wvm", "jiep", "hdrnet", "lime", TECU)
@@ -136,7 +136,7 @@ def run(
     ``limit`` takes the first photos of each set only; ``sheet_rows`` are kept for the contact sheet.
     """
     folders = list(folders)
-    sets: list[PhotoSet] = [from_folder(folder) for folder in folders] or [built_in()]
+    sets: list[PhotoSet] = [from_folder(folder) for folder in folders] or inside_packages()
     functions = {method: enhancer(method) for method in methods}
     tiny = np.full((16, 16, 3), 30, np.uint8)
     for function in functions.values():
