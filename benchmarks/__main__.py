@@ -1,6 +1,10 @@
-"""``python -m benchmarks [NAME ...]``: print the figures that README and docs state; without a name, all of them."""
+"""``python -m benchmarks [NAME ...] [OPTIONS]``: print the figures that README and docs state; without a name, all.
+
+Options are those of the benchmark that is named: ``python -m benchmarks batch --photos 100``.
+"""
 
 import importlib
+import inspect
 import sys
 from pathlib import Path
 
@@ -9,12 +13,20 @@ def main() -> None:
     here = Path(__file__).parent
     known = sorted(path.stem for path in here.glob("*.py") if not path.stem.startswith("_"))
     known = [name for name in known if "def main(" in (here / f"{name}.py").read_text()]
-    wanted = sys.argv[1:] or known
-    for name in wanted:
+    given = sys.argv[1:]
+    first = next((place for place, word in enumerate(given) if word.startswith("-")), len(given))
+    names, options = given[:first], given[first:]
+    if options and len(names) != 1:
+        sys.exit(f"options are for one benchmark: python -m benchmarks NAME {' '.join(options)}")
+    codes = []
+    for name in names or known:
         if name not in known:
             sys.exit(f"unknown benchmark {name!r}; there are {', '.join(known)}")
         print(f"\n== {name} ==", flush=True)
-        importlib.import_module(f"benchmarks.{name}").main()
+        run = importlib.import_module(f"benchmarks.{name}").main
+        sys.argv = [f"benchmarks.{name}", *options]
+        codes.append(run(options) if inspect.signature(run).parameters else run())
+    sys.exit(max(code or 0 for code in codes))
 
 
 if __name__ == "__main__":

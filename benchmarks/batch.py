@@ -1,6 +1,6 @@
 """1,000 photos in one run of ``tecu enhance``: is memory flat, do threads pile up with ``--jobs``?
 
-``python benchmarks/batch.py [--photos 1000] [--jobs 1 2]`` makes small photos from those inside scikit-image, runs the
+``python -m benchmarks batch [--photos 1000] [--jobs 1 2]`` makes small photos from those inside scikit-image, runs the
 command line on them and samples memory and threads of its whole process tree while it works.
 """
 
@@ -61,13 +61,23 @@ def run(photos: Path, out: Path, jobs: int) -> int:
     seconds, total = time.perf_counter() - started, sum(1 for _ in photos.iterdir())
     table = np.array([row for row in samples if row[0] > 0.05 * total and row[3] > (1 if jobs > 1 else 0)])
     early, late = table[table[:, 0] < 0.3 * total], table[table[:, 0] > 0.8 * total]
-    print(f"jobs {jobs}: {message}; {1000 * seconds / total:.0f} ms a photo")
+    landed = sum(1 for path in out.iterdir() if _whole(path))
+    print(f"jobs {jobs}: {message}; {landed} of {total} results can be read; {1000 * seconds / total:.0f} ms a photo")
     print(f"  memory (MB): median {np.median(early[:, 1]):.0f} early, {np.median(late[:, 1]):.0f} late")
     print(
         f"  threads: at most {table[:, 2].max():.0f} in {table[:, 3].max():.0f} processes; late {late[:, 2].max():.0f}"
     )
     grown = float(np.median(late[:, 1]) - np.median(early[:, 1]))
-    return int(running.returncode != 0 or grown > 30 * jobs)
+    return int(running.returncode != 0 or landed != total or grown > 30 * jobs)
+
+
+def _whole(path: Path) -> bool:
+    try:
+        with Image.open(path) as image:
+            image.load()
+    except OSError:
+        return False
+    return True
 
 
 def main() -> int:

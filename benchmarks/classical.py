@@ -1,7 +1,7 @@
 """Seconds of the classical methods at 0.2 and 1 megapixel, and their scores on pairs.
 
-    python benchmarks/classical.py                       # times on a photo inside scikit-learn
-    python benchmarks/classical.py --data FOLDER ...     # also scores on FOLDER/low against FOLDER/high or ref
+    python -m benchmarks classical                       # times on a photo inside scikit-learn
+    python -m benchmarks classical --data FOLDER ...     # also scores on FOLDER/low against FOLDER/high or ref
 
 Times are processor seconds, the best of some interleaved runs. The paper's, on two photos of
 unknown size: SRIE 0.13 and 0.51, WVM 2.08 and 5.90, JIEP 1.11 and 3.12, HDRNet 4.94 and 13.79.

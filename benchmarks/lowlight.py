@@ -1,13 +1,16 @@
 """Low-light enhancement: quality on pairs, good photos, certificate, speed, memory, cold start.
 
 ``python -m benchmarks lowlight``. With ``TECU_DATA=FOLDER`` the pairs in ``lol_pairs`` and ``sice_pairs`` (``low`` and
-``high`` or ``ref``) and the clean photos in ``clean_bsds/val`` are measured; without it, photos inside scikit-learn and
-scikit-image, darkened. PSNR is plain: nothing is scaled to the reference. Times are CPU time, best of several, the
-runs taking turns.
+``high`` or ``ref``) and the clean photos in ``clean_bsds/val`` are measured; without it, photos inside scikit-learn,
+scikit-image and Matplotlib, darkened. ``--only quality`` (or ``speed``, ``memory``, ...) takes some of the parts. The
+rows of other methods are taken on every fifth pair of a set of more than 40, and of two classical methods; ``--full``
+takes all pairs and all methods. ``--model FILE`` adds a row with weights of one's own. PSNR is plain: nothing is scaled
+to the reference. Times are CPU time, best of several, the runs taking turns.
 """
 
 from __future__ import annotations
 
+import argparse
 import io
 import os
 import resource
@@ -22,18 +25,20 @@ from PIL import Image
 from benchmarks._timing import interleaved
 from tecu.lowlight import Enhancer, model
 from tecu.lowlight.batch import Settings, process
+from tecu.lowlight.classical import METHODS
 from tecu.lowlight.grid import shrink
 from tecu.lowlight.network import default_network
 from tecu.lowlight.plan import Task
 from tecu.metrics import psnr, ssim
-from tecu.reproduce.photo_sets import built_in, from_folder
+from tecu.reproduce.photo_sets import built_in, from_folder, inside_packages
 
 CLASSICAL = ("he", "lime")
+SPARSE, MANY = 5, 40
 
 
 def pairs() -> dict[str, list[tuple[np.ndarray, np.ndarray]]]:
     data = os.environ.get("TECU_DATA")
-    sets = [from_folder(Path(data) / name) for name in ("lol_pairs", "sice_pairs")] if data else [built_in()]
+    sets = [from_folder(Path(data) / name) for name in ("lol_pairs", "sice_pairs")] if data else inside_packages()
     return {s.name: [(p.dark, p.reference) for p in s if p.reference is not None] for s in sets}
 
 
@@ -44,19 +49,24 @@ def good_photos() -> list[np.ndarray]:
     return [photo.reference for photo in built_in() if photo.reference is not None]
 
 
-def quality(found: dict[str, list[tuple[np.ndarray, np.ndarray]]]) -> None:
-    enhancers = {"untouched": lambda image: image, "tecu": Enhancer(), "tecu, no denoise": Enhancer(denoise=False)}
-    enhancers |= {name: Enhancer(name) for name in ("paper", "pam", *CLASSICAL)}
-    print("plain PSNR (dB) / SSIM".ljust(26) + "".join(f"{name} ({len(ps)})".rjust(22) for name, ps in found.items()))
-    for name, enhancer in enhancers.items():
-        cells = []
-        for ps in found.values():
-            rows = []
-            for dark, reference in ps:
-                result = enhancer(dark)
-                rows.append((psnr(result, reference), ssim(result, reference)))
-            cells.append("{:.2f} / {:.3f}".format(*np.mean(rows, axis=0)))
-        print(name.ljust(26) + "".join(cell.rjust(22) for cell in cells), flush=True)
+def quality(found: dict[str, list[tuple[np.ndarray, np.ndarray]]], full: bool, model: str | None) -> None:
+    """A row for each method; the means of all pairs, or of those that are named at the end of the row."""
+    ours = {"untouched": lambda image: image, "tecu": Enhancer(), "tecu, no denoise": Enhancer(denoise=False)}
+    if model is not None:
+        ours[f"tecu, {Path(model).name}"] = Enhancer(model=model)
+    others = ("paper", "pam", *(METHODS if full else CLASSICAL))
+    rows = ours | {name: Enhancer(name) for name in others}
+    print("plain PSNR (dB) / SSIM".ljust(26) + "".join(f"{name} ({len(ps)})".rjust(26) for name, ps in found.items()))
+    for name, enhancer in rows.items():
+        cells, notes = [], []
+        for label, ps in found.items():
+            step = 1 if full or name in ours or len(ps) <= MANY else SPARSE
+            notes += [f"{len(ps[::step])} of {label}"] if step > 1 else []
+            results = ((enhancer(dark), reference) for dark, reference in ps[::step])
+            scores = [(psnr(result, reference), ssim(result, reference)) for result, reference in results]
+            cells.append("{:.2f} / {:.3f}".format(*np.mean(scores, axis=0)))
+        row = name.ljust(26) + "".join(cell.rjust(26) for cell in cells)
+        print(row + (f"   ({', '.join(notes)})" if notes else ""), flush=True)
 
 
 def highlights(found: dict[str, list[tuple[np.ndarray, np.ndarray]]]) -> None:
@@ -211,12 +221,23 @@ def memory_and_cold_start() -> None:
 
 
 def main() -> None:
-    found = pairs()
-    speed()
-    memory_and_cold_start()
-    certificate(found)
-    highlights(found)
-    quality(found)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parts = ("quality", "highlights", "certificate", "speed", "memory")
+    parser.add_argument("--only", nargs="+", choices=parts, default=parts, help="some of the parts")
+    parser.add_argument("--full", action="store_true", help="quality: all pairs, all methods")
+    parser.add_argument("--model", help="quality: a row with these weights too")
+    options = parser.parse_args()
+    found = pairs() if set(options.only) & {"quality", "highlights", "certificate"} else {}
+    if "speed" in options.only:
+        speed()
+    if "memory" in options.only:
+        memory_and_cold_start()
+    if "certificate" in options.only:
+        certificate(found)
+    if "highlights" in options.only:
+        highlights(found)
+    if "quality" in options.only:
+        quality(found, options.full, options.model)
 
 
 if __name__ == "__main__":
