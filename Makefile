@@ -7,9 +7,9 @@ WORKERS ?= 2
 FUZZ ?= 100
 SOAK_MINUTES ?= 30
 
-.PHONY: help demo test fuzz soak lint bench docs format clean
+.PHONY: help demo test test-browser fuzz soak lint bench docs format clean
 help:            ## show the targets
-	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
+	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -21,6 +21,10 @@ demo: $(READY)   ## solve a small problem, print the certificate, leave a page w
 
 test: $(READY)   ## run the tests
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS)
+
+test-browser: $(READY)  ## drive the local page with chromium; screenshots are left in tests/browser/screenshots
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[browser]'
+	TECU_CHROMIUM=$$(tests/browser/find_chromium.sh) OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) tests/browser
 
 fuzz: $(READY)   ## feed the loaders broken files, for as long as TECU_FUZZ=100 takes
 	OMP_NUM_THREADS=1 TECU_FUZZ=$(FUZZ) $(BIN)/python -m pytest -n $(WORKERS) -m fuzz
@@ -47,4 +51,4 @@ format: $(READY) ## format the code
 	$(BIN)/ruff check --fix .
 
 clean:           ## remove what can be made again
-	rm -rf $(VENV) demo-out docs/_build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) demo-out docs/_build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis tests/browser/screenshots

@@ -32,12 +32,13 @@ class Loader {
 
   async #run() {
     this.running = true;
+    loading.add(this);
+    stage.setAttribute("aria-busy", "true");
     while (this.wish) {
       const { address, place } = this.wish;
       this.wish = null;
       this.control = new AbortController();
       const slow = setTimeout(() => tell(), 250);
-      loading.add(this);
       try {
         const blob = URL.createObjectURL(await api.picture(address, this.control.signal));
         const decoded = new Image();
@@ -53,9 +54,10 @@ class Loader {
         if (error.name !== "AbortError") fault = error.message;
       }
       clearTimeout(slow);
-      loading.delete(this);
     }
     this.running = false;
+    loading.delete(this);
+    stage.setAttribute("aria-busy", String(loading.size > 0));
     tell();
   }
 }
@@ -128,8 +130,8 @@ export function setZoom(full) {
   layout();
   if (!full || !photo) return;
   for (const { box } of Object.values(panes)) {
-    box.scrollLeft = (box.scrollWidth - box.clientWidth) / 2;
-    box.scrollTop = (box.scrollHeight - box.clientHeight) / 2;
+    box.scrollLeft = Math.round((box.scrollWidth - box.clientWidth) / 2);
+    box.scrollTop = Math.round((box.scrollHeight - box.clientHeight) / 2);
   }
   loadTiles(true);
 }
