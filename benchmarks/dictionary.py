@@ -7,6 +7,7 @@ CPU seconds of one thread unless stated, runs that are compared take turns. ``py
 from __future__ import annotations
 
 import argparse
+import contextlib
 import subprocess
 import sys
 import time
@@ -17,13 +18,14 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from benchmarks._timing import interleaved
-from benchmarks.dictionary_judge import judged, photo_patches, plain_palm, planted, recovered, spams
+from benchmarks.dictionary_judge import error_at, judged, photo_patches, plain_palm, planted, recovered, spams
 from tecu import stop
 from tecu.dictionary import L0DictionaryLearning, coding
 from tecu.dictionary.data import SIZES
 from tecu.dictionary.online import Coder
 from tecu.dictionary.rows import Rows
 from tecu.dictionary.solvers import plan
+from tecu.dictionary.workers import Workers
 
 
 def cpu(run):
@@ -63,57 +65,37 @@ def floors(seeds):
 
 
 def against_palm(seeds):
-    """``auto`` against PALM-40, ours and a plain one."""
+    """``auto`` against PALM-40, ours and a plain one; whole fits, with all that comes before and after."""
     for seed in seeds:
         X, D0, penalty, *_ = planted(144, seed)
-        fast = L0DictionaryLearning(len(D0), penalty=penalty, solver="palm", init=D0, tol=0, max_iter=40)
-        palm, palm_seconds = cpu(lambda fast=fast, X=X: fast.fit(X))
+        palm, palm_seconds = best_fit(X, 3, len(D0), penalty=penalty, solver="palm", init=D0, tol=0, max_iter=40)
         _, plain3 = cpu(
             lambda X=X, D0=D0, penalty=penalty: plain_palm(X.T.astype(float), D0.T.astype(float), penalty, 3)
         )
         plain_seconds = plain3 / 3 * 40
-        auto, seconds = cpu(
-            lambda X=X, D0=D0, penalty=penalty, seed=seed: L0DictionaryLearning(
-                len(D0), penalty=penalty, random_state=seed
-            ).fit(X)
-        )
-        # The loose passes may be enough already: the first pass is timed by itself.
-        reached = first_below(X, D0, penalty, palm.objective_, seed)
+        auto, seconds = best_fit(X, 3, len(D0), penalty=penalty, random_state=seed)
         print(
-            f"seed {seed}: palm {plain_seconds / palm_seconds:.1f} times faster than plain (goal 12); "
-            f"auto's passes, coded greedily, reach PALM-40's objective {palm_seconds / reached:.1f} times faster than "
-            "palm (goal 8; 6.7 when the codes were fully polished at each look, seed 11), "
-            f"{plain_seconds / reached:.0f} than plain (goal 70); final objective "
-            f"{auto.objective_ / palm.objective_:.3f} of PALM-40's (goal 0.20) in "
-            f"{seconds / palm_seconds:.2f} of its time (goal 1.5)"
+            f"seed {seed}: palm {plain_seconds / palm_seconds:.1f} times faster than plain (goal 12); auto ends at "
+            f"{auto.objective_ / palm.objective_:.3f} of PALM-40's objective (goal 0.20) in "
+            f"{seconds / palm_seconds:.2f} of its time (goal 1.5)",
+            flush=True,
+        )
+        for budget in range(1, 9):  # growing budgets, until a fit of auto ends below PALM-40
+            quick, seconds = best_fit(X, 5, len(D0), penalty=penalty, random_state=seed, tol=0, max_iter=budget)
+            if quick.objective_ <= palm.objective_:
+                break
+        print(
+            f"seed {seed}: the smallest fit of auto below PALM-40 is max_iter={budget}, at "
+            f"{quick.objective_ / palm.objective_:.3f} of its objective: {palm_seconds / seconds:.1f} times faster "
+            f"than palm (goal 8), {plain_seconds / seconds:.0f} than plain (goal 70)",
+            flush=True,
         )
 
 
-def first_below(X, D0, penalty, target, seed):
-    """CPU seconds until some dictionary of the loose passes, or a sweep, has an objective below ``target``."""
-    from tecu.dictionary.online import GAINS, MEMORY, OnlineDictionary
-
-    rows, random = Rows(X), np.random.RandomState(seed)
-    online = OnlineDictionary(D0, Coder(penalty))
-    count = max(1, round(len(rows) / (1.1 * len(D0))))
-    spent = 0.0
-    for looseness, memory in zip(GAINS, MEMORY, strict=True):
-        for batch in np.array_split(random.permutation(len(rows)), count):
-            _, seconds = cpu(
-                lambda batch=batch, looseness=looseness, memory=memory: online.absorb(
-                    rows[batch], max(0.0, 1 - 1 / (memory * count)), looseness
-                )
-            )
-            spent += seconds
-            codes, seconds = cpu(
-                lambda: coding.greedy(
-                    X @ online.D.T, online.D @ online.D.T, stop=GAINS[-1] * penalty, penalty=penalty, cap=48
-                ).csr(len(D0))
-            )
-            value = penalty * codes.nnz + 0.5 * np.sum((X - codes @ online.D) ** 2, dtype=np.float64)
-            if value <= target:
-                return spent + seconds  # the codes that show it are part of the price
-    return spent
+def best_fit(X, repeats, *arguments, **options):
+    """A fitted model and the least CPU seconds of some fits."""
+    runs = [cpu(lambda: L0DictionaryLearning(*arguments, **options).fit(X)) for _ in range(repeats)]
+    return runs[0][0], min(seconds for _, seconds in runs)
 
 
 def against_spams(seeds, sizes=tuple(SIZES)):
@@ -153,42 +135,80 @@ def compare_with_spams(name, data, seed, goals):
 
 
 def against_scikit_learn(seeds):
-    """MiniBatchDictionaryLearning until its dictionary, judged by the common coder, is as good."""
+    """MiniBatchDictionaryLearning until its dictionary codes as well with as many atoms a sample."""
     from sklearn.decomposition import MiniBatchDictionaryLearning
 
-    X, D0, penalty, *_ = planted(64, seeds[0])
-    own, own_seconds = cpu(lambda: L0DictionaryLearning(len(D0), penalty=penalty, random_state=0).fit(X))
-    target = judged(X, own.components_, penalty)
-    for passes in (1, 4):
-        other = MiniBatchDictionaryLearning(
-            len(D0),
-            alpha=0.3,
-            batch_size=512,
-            max_iter=passes,
-            dict_init=D0,
-            random_state=0,
-            tol=0,
-            max_no_improvement=None,
-        )
-        _, seconds = cpu(lambda other=other: other.fit(X))
-        D = other.components_ / np.maximum(np.linalg.norm(other.components_, axis=1, keepdims=True), 1e-12)
-        value = judged(X, D, penalty)
+    for seed in seeds:
+        X, D0, penalty, nonzero, _ = planted(64, seed)
+        own, own_seconds = best_fit(X, 3, len(D0), penalty=penalty, random_state=seed)
+        target = error_at(X, own.components_, nonzero)
+        found = []
+        for alpha in (0.1, 0.3, 1.0):  # the best of three: its penalty is of another kind
+            other = MiniBatchDictionaryLearning(
+                len(D0), alpha=alpha, batch_size=512, max_iter=2, dict_init=D0, random_state=0, tol=0,
+                max_no_improvement=None, fit_algorithm="cd",
+            )  # fmt: skip
+            wide = X.astype(np.float64)  # its coordinate descent does not converge in float32
+            _, seconds = cpu(lambda other=other, wide=wide: other.fit(wide))
+            found.append((error_at(X, other.components_, nonzero) / target, seconds / own_seconds, alpha))
+        error, seconds, alpha = min(found)
         print(
-            f"scikit-learn, {passes} passes: judged objective {value / target:.2f} of ours, "
-            f"{seconds / own_seconds:.1f} times our time (goal: 5 times at 1.0)"
+            f"scikit-learn, n = 64, seed {seed}: after {seconds:.1f} times our time (goal 5) its error with {nonzero} "
+            f"atoms a sample is {error:.2f} of ours (alpha = {alpha}, 2 passes)",
+            flush=True,
         )
 
 
 def threads(seeds):
-    """Wall-clock seconds of one and two threads."""
+    """One and two threads: wall-clock seconds, and what the CPU seconds inside shared work say they should be."""
     X, D0, penalty, *_ = planted(144, seeds[0])
-    best = {1: np.inf, 2: np.inf}
-    for _ in range(3):
+    best, shares, models = {1: np.inf, 2: np.inf}, [], {}
+    spent = {1: np.inf, 2: np.inf}
+    for _ in range(5):
         for count in best:
-            began = time.perf_counter()
-            L0DictionaryLearning(len(D0), penalty=penalty, random_state=0, n_jobs=count).fit(X)
-            best[count] = min(best[count], time.perf_counter() - began)
-    print(f"two threads: {best[1] / best[2]:.2f} times faster than one (goal 1.6)")
+            with timed_pieces() as pieces:
+                began, cpu_began = time.perf_counter(), time.process_time()
+                model = L0DictionaryLearning(len(D0), penalty=penalty, random_state=0, n_jobs=count).fit(X)
+                best[count] = min(best[count], time.perf_counter() - began)
+                seconds = time.process_time() - cpu_began
+            spent[count] = min(spent[count], seconds)
+            if count == 2:
+                shares.append((seconds - pieces["overlap"], pieces["sum"] / seconds))
+            models.setdefault(count, []).append(model)
+    ideal, share = min(shares)
+    apart = abs(models[1][0].objective_ / models[2][0].objective_ - 1)
+    same = all(np.array_equal(fits[0].components_, fit.components_) for fits in models.values() for fit in fits)
+    print(
+        f"two threads: {best[1] / best[2]:.2f} times faster than one by the clock (goal 1.6; needs two idle cores), "
+        f"{spent[1] / ideal:.2f} by CPU seconds, {share:.0%} of which are in shared work; fits of one count "
+        f"{'repeat bit by bit' if same else 'DIFFER'}, objectives of one and two threads agree to {apart:.0e}"
+    )
+
+
+@contextlib.contextmanager
+def timed_pieces():
+    """CPU seconds inside work that threads share, and how many of them overlap if each has a core of its own."""
+    pieces, real = {"sum": 0.0, "overlap": 0.0}, Workers._share
+
+    def share(team, function, slices):
+        spent = []
+
+        def timed(piece):
+            began = time.thread_time()
+            answer = function(piece)
+            spent.append(time.thread_time() - began)
+            return answer
+
+        answers = real(team, timed, slices)
+        pieces["sum"] += sum(spent)
+        pieces["overlap"] += sum(spent) - max(spent)
+        return answers
+
+    Workers._share = share
+    try:
+        yield pieces
+    finally:
+        Workers._share = real
 
 
 def criterion(seeds):
@@ -215,13 +235,18 @@ import os, sys, tempfile, time
 os.environ["NUMBA_CACHE_DIR"] = sys.argv[1]
 import numpy as np
 from tecu.dictionary import L0DictionaryLearning, make_sparse_data
+began = time.process_time()
+import numba
+from numba.core.registry import cpu_target
+cpu_target.target_context.refresh()
+numba_alone = time.process_time() - began
 X = make_sparse_data(300, 16, 24, 2, random_state=0)[0].astype(np.float32)
 began = time.process_time()
 L0DictionaryLearning(24, penalty=0.01, random_state=0).fit(X)
 first = time.process_time() - began
 began = time.process_time()
 model = L0DictionaryLearning(24, penalty=0.01, random_state=0).fit(X)
-print(first - (time.process_time() - began), model.components_.tobytes().hex())
+print(first - (time.process_time() - began), numba_alone, model.components_.tobytes().hex())
 """
 
 
@@ -230,14 +255,15 @@ def compiling(seeds):
     import tempfile
 
     with tempfile.TemporaryDirectory() as folder:
-        runs = [
-            subprocess.run([sys.executable, "-c", FIRST_FIT, folder], capture_output=True, text=True, check=True).stdout
-            for _ in range(2)
-        ]
-    (cold, first), (warm, later) = (run.split() for run in runs)
+        command = [sys.executable, "-c", FIRST_FIT, folder]
+        runs = [subprocess.run(command, capture_output=True, text=True, check=True).stdout.split() for _ in range(6)]
+    cold, *later = runs
+    kernels, numba = min(float(run[0]) for run in later), min(float(run[1]) for run in later)
+    same = all(run[2] == cold[2] for run in later)
     print(
-        f"kernels: {float(cold):.1f} s to compile (goal 10), {float(warm):.2f} s to load later (goal 0.5); "
-        f"the two processes learn {'the same' if first == later else 'DIFFERENT'} dictionaries"
+        f"kernels: {float(cold[0]):.1f} s to compile (goal 10), {kernels + numba:.2f} s to load later (goal 0.5), "
+        f"{numba:.2f} of them numba's own import and start; the processes learn "
+        f"{'the same dictionary' if same else 'DIFFERENT dictionaries'}"
     )
 
 

@@ -24,6 +24,14 @@ def judged(X, D, penalty):
     return float(total)
 
 
+def error_at(X, D, nonzero):
+    """``||X - W D||^2`` with ``nonzero`` atoms a sample, by OMP."""
+    X, D = X.astype(np.float64), D.astype(np.float64)
+    D = D / np.maximum(np.linalg.norm(D, axis=1, keepdims=True), 1e-12)
+    W = coding.greedy(X @ D.T, D @ D.T, stop=0.0, cap=nonzero).csr(len(D))
+    return float(np.sum((X - W @ D) ** 2))
+
+
 def recovered(D, truth):
     """The share of planted atoms that some learned atom meets with a cosine above 0.95."""
     return float(np.mean(np.abs(truth @ D.T).max(axis=1) > 0.95))

@@ -103,6 +103,13 @@ def test_repeats_bit_by_bit(planted, n_jobs):
     assert (first.codes_ != second.codes_).nnz == 0
 
 
+def test_one_and_two_threads_agree(planted):
+    X = planted[0].astype(np.float32)
+    one, two = (L0DictionaryLearning(24, penalty=0.01, random_state=3, n_jobs=count).fit(X) for count in (1, 2))
+    np.testing.assert_allclose(one.objective_, two.objective_, rtol=1e-3)
+    np.testing.assert_allclose(np.abs(np.sum(one.components_ * two.components_, axis=1)), 1, atol=1e-3)
+
+
 def test_penalty_auto_follows_the_scale_of_the_data(planted):
     X = planted[0][:300]
     one = L0DictionaryLearning(20, random_state=0, max_iter=3).fit(X)

@@ -1,11 +1,16 @@
 """The compiled kernels against their plain twins and against the laws they promise."""
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
 from tecu.dictionary import coding, make_sparse_data, plain
 from tecu.dictionary.replacement import free_slots, replace_atoms
+from tecu.dictionary.workers import Workers
 
 
 def problem(seed=0, samples=40, n=12, m=20, k=3, dtype=np.float64):
@@ -146,3 +151,41 @@ def test_dead_and_double_atoms_are_free_and_hidden_directions_fill_them():
     assert sorted(used.tolist()) == [4, 5]
     np.testing.assert_allclose(np.sort(np.abs(D[[4, 5]]).argmax(axis=1)), [4, 5])
     np.testing.assert_allclose(np.linalg.norm(D, axis=1), 1)
+
+
+@pytest.mark.parametrize("m", [150, 500])
+def test_folded_totals_and_threads_give_the_same_sweep(m):
+    rng = np.random.default_rng(m)
+    W, Y = rng.normal(size=(300, m)) * (rng.random((300, m)) < 0.1), rng.normal(size=(300, 130))
+    D = rng.normal(size=(m, 130))
+    D /= np.linalg.norm(D, axis=1, keepdims=True)
+    A, B = plain.totals(W, Y)
+    folded = np.triu(A, 1) * 2 + np.diag(np.diag(A))
+    expected = plain.sweep(D, A, B, 0.0, False)
+    team = Workers(2)
+    for options in ({}, {"team": team}):
+        for totals, is_folded in ((A, False), (folded, True)):
+            new = D.copy()
+            coding.sweep(new, D, totals, B, folded=is_folded, **options)
+            np.testing.assert_allclose(new, expected, atol=1e-10)
+    np.testing.assert_allclose(team.gram(D), D @ D.T, atol=1e-14)
+    team.close()
+
+
+ONCE = """
+import numpy as np
+from tecu.dictionary import coding
+rng = np.random.default_rng(0)
+D = rng.normal(size=(70, 20)).astype(np.float32)
+D /= np.linalg.norm(D, axis=1, keepdims=True)
+codes = coding.greedy(rng.normal(size=(50, 20)).astype(np.float32) @ D.T, D @ D.T, stop=0.05, cap=8).csr(70)
+coding.sweep(D, D, np.abs(D @ D.T), rng.normal(size=D.shape).astype(np.float32))
+print(codes.data.tobytes().hex(), D.tobytes().hex())
+"""
+
+
+def test_kernels_just_compiled_and_loaded_from_disk_give_the_same_bits(tmp_path):
+    command, settings = [sys.executable, "-c", ONCE], {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    answers = [subprocess.run(command, env=settings, capture_output=True, text=True, check=True) for _ in range(2)]
+    assert list(tmp_path.rglob("kernels_code.greedy_codes*.nbc"))
+    assert answers[0].stdout == answers[1].stdout

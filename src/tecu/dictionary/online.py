@@ -164,7 +164,7 @@ def loose_start(
                 energy += np.bincount(part.codes.indices, part.codes.data.astype(np.float64) ** 2, m)
                 worst.add(part.misfits, part.squares)
         if number:
-            slots = replace_atoms(online.D, energy, worst.residuals)
+            slots = replace_atoms(online.D, energy, worst.residuals, online.team)
             online.forget(slots)
             replaced += len(slots)
         report(f"loose pass {number + 1} of {len(settings)}: {replaced} atoms replaced so far")

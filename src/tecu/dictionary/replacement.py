@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tecu.checkpoint import Checkpoint
-from tecu.dictionary.coding import Matrix
+from tecu.dictionary.coding import ALONE, Matrix
+from tecu.dictionary.workers import Workers
 from tecu.state import State
 
 DOUBLE = 0.8  # |cosine| from which on two atoms are taken for one
@@ -16,10 +17,10 @@ SMALLEST_CLUSTER = 4
 REFINEMENTS = 3
 
 
-def free_slots(D: Matrix, energy: Matrix) -> Matrix:
+def free_slots(D: Matrix, energy: Matrix, team: Workers = ALONE) -> Matrix:
     """Atoms with less than half the median energy, and the weaker atom of each double; weakest first."""
     free = energy < 0.5 * np.median(energy)
-    first, second = np.nonzero(np.abs(D @ D.T) > DOUBLE)
+    first, second = np.nonzero(_alike(D, DOUBLE, team))
     for a, b in zip(first, second, strict=True):
         if a < b and not free[a] and not free[b]:
             free[a if energy[a] < energy[b] else b] = True
@@ -27,12 +28,19 @@ def free_slots(D: Matrix, energy: Matrix) -> Matrix:
     return slots[np.argsort(energy[slots], kind="stable")]
 
 
-def cluster_means(residuals: Matrix, atoms: Matrix, count: int) -> Matrix:
+def _alike(rows: Matrix, cosine: float, team: Workers) -> Matrix:
+    """Which pairs of unit rows have a larger ``|cosine|``."""
+    return np.concatenate(team.map(lambda piece: np.abs(rows[piece] @ rows.T) > cosine, len(rows)))
+
+
+def cluster_means(residuals: Matrix, atoms: Matrix, count: int, team: Workers = ALONE) -> Matrix:
     """At most ``count`` unit vectors, signed means of clusters among the residuals, none near an atom or another
     one."""
     lengths = np.linalg.norm(residuals, axis=1)
     unit = residuals[lengths > 0] / lengths[lengths > 0, None]
-    near = np.abs(unit @ unit.T) > SIMILAR
+    if count == 0 or len(unit) == 0:
+        return residuals[:0]
+    near = _alike(unit, SIMILAR, team)
     taken = np.zeros(len(unit), dtype=bool)
     means: list[Matrix] = []
     for seed in np.flatnonzero(np.count_nonzero(near, axis=1) >= SMALLEST_CLUSTER):
@@ -57,7 +65,7 @@ def cluster_means(residuals: Matrix, atoms: Matrix, count: int) -> Matrix:
     return np.reshape(means, (-1, residuals.shape[1])).astype(residuals.dtype)
 
 
-def replace_atoms(D: Matrix, energy: Matrix, residuals: Matrix) -> Matrix:
+def replace_atoms(D: Matrix, energy: Matrix, residuals: Matrix, team: Workers = ALONE) -> Matrix:
     """Replace free slots of ``D`` (atoms are rows) in place as far as there are clusters; returns the slots used.
 
     >>> import numpy as np
@@ -66,9 +74,9 @@ def replace_atoms(D: Matrix, energy: Matrix, residuals: Matrix) -> Matrix:
     >>> replace_atoms(D, np.array([2.0, 1.5, 1.0]), hidden).tolist(), np.abs(D[2]).tolist()
     ([2], [0.0, 0.0, 1.0])
     """
-    slots = free_slots(D, energy)
+    slots = free_slots(D, energy, team)
     kept = np.delete(D, slots, axis=0)
-    means = cluster_means(residuals, kept, len(slots))
+    means = cluster_means(residuals, kept, len(slots), team)
     used = slots[: len(means)]
     D[used] = means
     return used
