@@ -26,8 +26,9 @@ def read_matrix(path: Path, name: str, limits: Limits) -> Matrix:
         else:
             path = _as_csv(path)
         found = np.asarray(read_table(path))
-    except (OSError, ValueError, EOFError, MemoryError, UnicodeDecodeError) as error:
-        raise Refused(422, f"{name} could not be read as a matrix: {_reason(error, path, name)}.") from error
+    except (OSError, ValueError, EOFError, MemoryError) as error:
+        reason = _fault_in_text(path) if kind != ".npy" else None
+        raise Refused(422, f"{name} could not be read as a matrix: {reason or _reason(error, path, name)}.") from error
     return _checked(found, name, limits)
 
 
@@ -37,6 +38,8 @@ def _as_csv(path: Path) -> Path:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     if not lines:
         raise ValueError("it is empty")
+    if len(lines) == 1 and not re.search(r"\d", lines[0]):
+        raise ValueError("it has names of columns but no numbers")
     if ";" in text:
         lines = [line.replace(",", ".").replace(";", ",") for line in lines]
     elif "," not in text:
@@ -44,6 +47,31 @@ def _as_csv(path: Path) -> Path:
     target = path.with_name("matrix.csv")
     target.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return target
+
+
+def _fault_in_text(path: Path) -> str | None:
+    """Where the text stops being a matrix: the first row of another length, or the first cell without a number."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except UnicodeDecodeError:
+        return None
+    first = 0 if not lines or all(map(_is_number, lines[0].split(","))) else 1  # after the names of columns
+    for row, line in enumerate(lines[first:], first + 1):
+        cells = line.split(",")
+        if len(cells) != len(lines[first].split(",")):
+            return f"row {row} has {len(cells)} numbers, row {first + 1} has {len(lines[first].split(','))}"
+        for column, cell in enumerate(cells, 1):
+            if not _is_number(cell):
+                return f"row {row}, column {column} is {cell.strip()[:20]!r}, not a number"
+    return None
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
 
 
 def _checked(found: Matrix, name: str, limits: Limits) -> Matrix:

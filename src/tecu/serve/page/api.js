@@ -47,9 +47,11 @@ export async function sendPhoto(file, tag) {
 
 export const removePhoto = (id) => asked(`${base}/photos/${id}`, { method: "DELETE" });
 
+// The same address for the same picture: settings have no say in the original and in the layers.
 function query(look) {
-  const settings = { what: look.what, strength: look.strength, denoise: look.denoise, headroom: look.headroom };
-  return new URLSearchParams(settings).toString();
+  const { what, strength, denoise, headroom } = look;
+  const fixed = ["original", "illumination", "reflectance"].includes(what);
+  return new URLSearchParams(fixed ? { what } : { what, strength, denoise, headroom }).toString();
 }
 
 export const viewAddress = (id, look) => `${base}/photos/${id}/view?${query(look)}`;

@@ -4,7 +4,7 @@ const SVG = "http://www.w3.org/2000/svg";
 const COLOURS = ["#0072b2", "#d55e00"];
 const DARK = ["#56b4e9", "#e69f00"];
 const DASHES = ["none", "6 4"];
-const BOX = { width: 420, height: 240, left: 62, right: 10, top: 26, bottom: 38 };
+const BOX = { width: 420, height: 240, left: 62, right: 18, top: 26, bottom: 38 };
 
 function element(name, attributes, text) {
   const made = document.createElementNS(SVG, name);

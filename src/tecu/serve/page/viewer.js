@@ -15,17 +15,19 @@ let at = 50; // percent: where the divider is
 // Fetches pictures for one image, one at a time: of the wishes that come meanwhile the last one counts.
 class Loader {
   constructor(side, image) {
-    Object.assign(this, { side, image, wish: null, running: false, control: null, blob: null });
+    Object.assign(this, { side, image, wish: null, latest: null, running: false, control: null, blob: null });
   }
 
   want(address, place, urgent) {
+    if (address === this.latest) return; // it is shown already, or on its way
+    this.latest = address;
     this.wish = { address, place };
     if (urgent && this.control) this.control.abort(); // what is on its way is of no use any more
     if (!this.running) this.#run();
   }
 
   clear() {
-    this.wish = null;
+    this.wish = this.latest = null;
     this.control?.abort();
     this.image.removeAttribute("src");
   }
@@ -44,14 +46,17 @@ class Loader {
         const decoded = new Image();
         decoded.src = blob;
         await decoded.decode();
+        this.control.signal.throwIfAborted(); // another photo was chosen while this one was unpacked
         if (this.blob) URL.revokeObjectURL(this.blob);
         this.blob = blob;
         this.image.src = blob;
         place?.(this.image);
-        this.image.dataset.address = address;
         fault = "";
       } catch (error) {
-        if (error.name !== "AbortError") fault = error.message;
+        if (error.name !== "AbortError") {
+          fault = error.message;
+          this.latest = this.wish?.address ?? null; // so that it can be asked for again
+        }
       }
       clearTimeout(slow);
     }
@@ -77,7 +82,7 @@ function makePane(side) {
     if (other.scrollLeft !== box.scrollLeft) other.scrollLeft = box.scrollLeft;
     if (other.scrollTop !== box.scrollTop) other.scrollTop = box.scrollTop;
     clearTimeout(scrolled);
-    scrolled = setTimeout(() => loadTiles(false), 120);
+    scrolled = setTimeout(() => loadTiles(), 120);
   });
   return { box, canvas, whole, tile };
 }
@@ -106,20 +111,18 @@ export function show(next, left, right) {
   for (const side of ["left", "right"]) {
     const address = api.viewAddress(photo.id, looks[side]);
     panes[side].whole.image.alt = `${photo.name}: ${looks[side].title}`;
-    if (panes[side].whole.image.dataset.address !== address || panes[side].whole.wish || another) {
-      panes[side].whole.want(address, null, changed[side]);
-    }
+    panes[side].whole.want(address, null, changed[side]);
     if (changed[side]) panes[side].tile.clear();
   }
   layout();
-  loadTiles(true);
+  loadTiles();
   moveDivider(at);
 }
 
 export function setArrangement(name) {
   stage.dataset.arrangement = name;
   layout();
-  loadTiles(false);
+  loadTiles();
 }
 
 export function setZoom(full) {
@@ -133,7 +136,7 @@ export function setZoom(full) {
     box.scrollLeft = Math.round((box.scrollWidth - box.clientWidth) / 2);
     box.scrollTop = Math.round((box.scrollHeight - box.clientHeight) / 2);
   }
-  loadTiles(true);
+  loadTiles();
 }
 
 function layout() {
@@ -152,7 +155,7 @@ function layout() {
   }
 }
 
-function loadTiles(changed) {
+function loadTiles() {
   if (!photo || !isFull()) return;
   const dots = devicePixelRatio || 1;
   for (const side of ["left", "right"]) {
@@ -162,7 +165,6 @@ function loadTiles(changed) {
     const width = Math.min(photo.width - x, Math.ceil((box.clientWidth + 2 * MARGIN) * dots), LARGEST_TILE);
     const height = Math.min(photo.height - y, Math.ceil((box.clientHeight + 2 * MARGIN) * dots), LARGEST_TILE);
     const address = api.tileAddress(photo.id, looks[side], { x, y, width, height });
-    if (!changed && tile.image.dataset.address === address) continue;
     tile.want(address, (image) => {
       image.style.left = `${x / dots}px`;
       image.style.top = `${y / dots}px`;
@@ -209,5 +211,5 @@ for (const kind of ["pointerup", "pointercancel"]) stage.addEventListener(kind, 
 
 window.addEventListener("resize", () => {
   layout();
-  loadTiles(false);
+  loadTiles();
 });
