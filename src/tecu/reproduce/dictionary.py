@@ -56,6 +56,9 @@ PAPER_PROPAGATIONS = {64: 54, 144: 152, 256: 153}
 LIMITS = {64: 100, 144: 100, 256: 40}
 """Iterations at most: at the largest size one of them takes seconds."""
 
+PITH_SHARE = 4
+"""TECU-PITH gets this part of the iterations above the smallest size: one of them is twenty gradient steps."""
+
 SVD_SAMPLE = 4
 """Iterations of PALM with singular value decompositions that are timed above the smallest size, where each takes many
 seconds. Its iterates are those of the Gram matrix's eigenvalues, the same numbers by another way: only time differs."""
@@ -130,7 +133,7 @@ def runs(
         for data in datasets:
             group: dict[str, Run] = {}
             for method in sorted(methods, key="palm/svd".__eq__):  # by SVD last: it may need the run by Gram matrix
-                one = run_or_sample(data, n, method, LIMITS[n] if max_iter is None else max_iter, group)
+                one = run_or_sample(data, n, method, _limit(n, method) if max_iter is None else max_iter, group)
                 say(
                     f"n={n} data {data} {method}: {one.iterations} iterations, {one.seconds:.1f} s, "
                     f"objective {one.objective:.5g}" + ("" if one.converged else " (stopped at the limit)")
@@ -138,6 +141,10 @@ def runs(
                 group[method] = one
             found += [group[method] for method in methods]
     return found
+
+
+def _limit(n: int, method: str) -> int:
+    return LIMITS[n] // PITH_SHARE if method == "tecu-pith" and n > min(SIZES) else LIMITS[n]
 
 
 def run_or_sample(data: str, n: int, method: str, max_iter: int, known: dict[str, Run]) -> Run:
