@@ -82,10 +82,11 @@ def inner(x: Array, y: Array) -> float:
 def _flat_inner(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> float:
     """In pieces: below the size where BLAS would wake its threads, and better rounded than one long sum."""
     total = 0.0
-    for start in range(0, a.size, CHUNK):
-        piece = slice(start, start + CHUNK)
-        left = a[piece].astype(np.float64, copy=False)
-        total += float(np.dot(left, left if b is a else b[piece].astype(np.float64, copy=False)))
+    with np.errstate(over="ignore", under="ignore"):  # inf is an answer, which the callers look for
+        for start in range(0, a.size, CHUNK):
+            piece = slice(start, start + CHUNK)
+            left = a[piece].astype(np.float64, copy=False)
+            total += float(np.dot(left, left if b is a else b[piece].astype(np.float64, copy=False)))
     return total
 
 
@@ -110,8 +111,7 @@ def norm(x: Array) -> float:
     if is_elsewhere(x):
         return float(x.norm())
     flat = host(x).ravel("K")
-    with np.errstate(over="ignore", under="ignore"):
-        square = _flat_inner(flat, flat)
+    square = _flat_inner(flat, flat)
     if np.isfinite(square) and square > 1e-290:
         return float(np.sqrt(square))
     largest = float(np.max(np.abs(flat), initial=0.0))  # squares left the range of float64: scale first
@@ -154,8 +154,7 @@ def scaled_minus(x: Array, factor: float, y: Array) -> tuple[Array, float]:
         piece = a[start : start + 4 * CHUNK]
         piece *= scale
         piece -= b[start : start + 4 * CHUNK]
-        with np.errstate(over="ignore", under="ignore"):
-            total += _flat_inner(piece, piece)
+        total += _flat_inner(piece, piece)
     # Squares that leave the range of float64 need the careful norm.
     return x, math.sqrt(total) if 1e-290 < total < math.inf else norm(x)
 

@@ -81,7 +81,8 @@ def power_iteration(
     kept = memory.get(key)
     warm = kept is not None and np.shape(kept) == shape
     vector = np.reshape(np.asarray(kept), fresh.shape) + FRESH_SHARE * fresh if warm else fresh
-    least = min(1 if warm else COLD_PRODUCTS, fresh.shape[1])
+    # A vector kept from before may belong to a smaller eigenvalue now, with a small residual: a second product tells.
+    least = min(2 if warm else COLD_PRODUCTS, fresh.shape[1])
     krylov = _Krylov(vector)
     products = 0
     while True:
@@ -158,8 +159,11 @@ class _Krylov:
 
 def _normalised(vectors: Matrix) -> tuple[Matrix, np.ndarray[Any, np.dtype[np.float64]]]:
     """Each row divided by its length (a row of zeros stays what it is), and the lengths."""
-    lengths = np.linalg.norm(vectors, axis=1)
-    return vectors / np.where(lengths > 0.0, lengths, 1.0)[:, None], lengths
+    # Squares of large or small entries leave the range; powers of two take them back without a rounding error.
+    exponents = np.frexp(np.max(np.abs(vectors), axis=1, initial=0.0))[1]
+    scaled = np.ldexp(vectors, -exponents[:, None])
+    lengths = np.linalg.norm(scaled, axis=1)
+    return scaled / np.where(lengths > 0.0, lengths, 1.0)[:, None], np.ldexp(lengths, exponents)
 
 
 def largest_singular_square(

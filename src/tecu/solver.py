@@ -246,7 +246,7 @@ class Solver:
             value = h + math.fsum(s.term for s in standing.values())
             if pending is not None:
                 log_.append(replace(pending, value=value))
-            visit = self._record(sub, step, index, t, h)
+            visit = self._record(sub, step, index, t, h, value)
             size = arrays.norm(step.u)
             if not (math.isfinite(visit.move) and math.isfinite(value) and math.isfinite(size)):
                 del log_[len(state.visits) :]
@@ -289,10 +289,12 @@ class Solver:
             previous_term=standing.term, previous_size=standing.size, seed=(self.seed, 2, index),
         )  # fmt: skip
 
-    def _record(self, sub: SubProblem, step: Step, index: int, sweep: int, h: float) -> Visit:
+    def _record(self, sub: SubProblem, step: Step, index: int, sweep: int, h: float, psi: float) -> Visit:
         kind = self.updates[sub.block].kind
         counters = sub.counters
-        magnitude = 8 * arrays.unit_roundoff(sub.previous) * abs(sub.term_at_previous())
+        r = arrays.unit_roundoff(sub.previous)
+        magnitude = 8 * r * abs(sub.term_at_previous()) + 2 * math.ulp(psi)
+        magnitude += (step.descent + step.weight) * (8 * r * sub.size_of_previous()) ** 2  # of a move by rounding alone
         return Visit(
             index=index, sweep=sweep, block=sub.block, kind=kind, outcome=step.outcome,
             move=arrays.distance(step.u, sub.previous) if math.isnan(step.move) else step.move,

@@ -54,7 +54,7 @@ class MovingTolerance:
 
     def weight(self, eta: float) -> float:
         """``c^2 / eta``."""
-        return self.c**2 / eta
+        return self.c * (self.c / eta)  # in this order: no square that leaves the range
 
     def reserve(self, k: int, eta: float) -> float:
         """Nothing: the weight does it."""
@@ -62,7 +62,7 @@ class MovingTolerance:
 
     def descent(self, eta: float) -> float:
         """``eta/4 - c^2/eta``."""
-        return eta / 4 - self.c**2 / eta
+        return eta / 4 - self.c * (self.c / eta)
 
     @property
     def own_move_factor(self) -> float:

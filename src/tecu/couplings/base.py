@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -157,7 +158,9 @@ def residual_magnitude(value: float, data: Data, like: Array) -> float:
     product with it, and their own square.
     """
     square, count = data.square(), float(np.prod(data.shape))
-    return abs(value) + float(np.sqrt(2.0 * abs(value) * square / count)) + arrays.unit_roundoff(like) * square
+    # Two roots: the product under one would leave the range of float64 for data of 1e80 or 1e-80.
+    along = math.sqrt(2.0 * abs(value) / count) * math.sqrt(square)
+    return abs(value) + along + arrays.unit_roundoff(like) * square
 
 
 class Data:
@@ -197,5 +200,6 @@ class Data:
     def square(self) -> float:
         """``||data||^2``, summed in float64, once."""
         if self._square is None:
-            self._square = arrays.norm(self.values) ** 2
+            size = arrays.norm(self.values)
+            self._square = size * size  # inf where it leaves the range, which the start is refused for
         return self._square
