@@ -46,23 +46,19 @@ class ChunkCoder:
         samples = old.samples
         move = None if sub.previous_move is None else sub.previous_move / math.sqrt(len(samples))
         coding = tasks.Coding(self.strategy, term.term, eta=sub.eta, c=self.c, visits=sub.visits, move=move)
-        moves = old.facts.get("moves", Held([None] * len(samples.rows)))
         coded = [
-            task(tasks.code)(coding, source, smooth.atoms.shared.part(k), old.held.part(k), moves.part(k))
+            task(tasks.code)(coding, source, smooth.atoms.shared.part(k), old.held.part(k))
             for k, source in enumerate(samples.sources)
         ]
-        points, apart, moved, sums = ([task(tasks.pick)(result, place) for result in coded] for place in range(4))
-        kept = persist([*points, *apart, *moved, summed(sums)])
-        (tally,) = compute(kept[-1:])
-        count, leaf = len(points), ("leaf", Held(kept[: len(points)]))
-        numbers = tally.numbers
+        parts, sums = ([task(tasks.pick)(result, place) for result in coded] for place in range(2))
+        *kept, root = persist([*parts, summed(sums)])
+        (tally,) = compute([root])
+        numbers, held = tally.numbers, Held(kept)
         point = Codes(
-            samples, old.shape[1], leaf, parent=weakref.ref(old), move=math.sqrt(numbers[tasks.MOVE]),
+            samples, old.shape[1], ("leaf", held), parent=weakref.ref(old), move=math.sqrt(numbers[tasks.MOVE]),
             norm=math.sqrt(numbers[tasks.SIZE]), term=float(numbers[tasks.TERM]), tally=tally,
-            nonzeros=int(numbers[tasks.NONZEROS]), moves=Held(kept[2 * count : 3 * count]),
+            nonzeros=int(numbers[tasks.NONZEROS]),
         )  # fmt: skip
-        source: RowWise = point
-        if numbers[tasks.APART]:
-            source = point + RowWise(samples, old.shape[1], ("leaf", Held(kept[count : 2 * count])))
+        source = point + point.of(("apart", held)) if numbers[tasks.APART] else point
         error = Numbers(math.sqrt(numbers[tasks.ERROR]), float(numbers[tasks.ALONG]), float(numbers[tasks.CHANGE]))
         return Candidate(source, prox_point=point, tau=tau, numbers=error)

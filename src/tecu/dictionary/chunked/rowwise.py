@@ -8,14 +8,13 @@ it is wanted, and never formed as a whole. Only these numbers travel.
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
 from tecu.dictionary.chunked import tasks
-from tecu.dictionary.chunked.samples import Samples
+from tecu.dictionary.chunked.samples import Samples, large_graphs
 from tecu.dictionary.chunked.tasks import Job, Tally
 from tecu.dictionary.coding import Matrix
 
@@ -27,8 +26,7 @@ def persist(collections: Sequence[Any]) -> list[Any]:
     """The results of tasks, kept where they are made; by threads at once, on a cluster in the background."""
     import dask
 
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Sending large graph")  # a dictionary is as large as it is
+    with large_graphs():
         return list(dask.persist(*collections, optimize_graph=False))
 
 
@@ -36,8 +34,7 @@ def compute(collections: Sequence[Any]) -> list[Any]:
     """The results of tasks, here."""
     import dask
 
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Sending large graph")
+    with large_graphs():
         return list(dask.compute(*collections, optimize_graph=False))
 
 
@@ -224,7 +221,7 @@ class Codes(RowWise):
 
     def __iter__(self) -> Iterator[Any]:
         for part in self.held.parts:
-            yield compute([part])[0]
+            yield tasks.codes_in(compute([part])[0])
 
     def usage(self) -> Matrix:
         """How many samples use each atom."""
@@ -258,7 +255,7 @@ def summed(tallies: Sequence[Any]) -> Any:
 def _has_gradient(node: Any) -> bool:
     if node[0] == "sum":
         return any(_has_gradient(part) for _, part in node[1])
-    return node[0] != "leaf" and (node[0] == "grad" or _has_gradient(node[1]))
+    return node[0] == "grad" or (node[0] == "hessian" and _has_gradient(node[1]))
 
 
 def _bound(node: Any, leaves: list[Any]) -> Any:
@@ -272,8 +269,8 @@ def _bound(node: Any, leaves: list[Any]) -> Any:
         return len(leaves) - 1
 
     kind = node[0]
-    if kind == "leaf":
-        return ("leaf", place(node[1]))
+    if kind in ("leaf", "apart"):
+        return (kind, place(node[1]))
     if kind == "sum":
         return ("sum", tuple((factor, _bound(part, leaves)) for factor, part in node[1]))
     return (kind, _bound(node[1], leaves), place(node[2]))

@@ -6,11 +6,13 @@ the samples.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib.util
 import shutil
 import sys
 import tempfile
+import warnings
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -47,6 +49,14 @@ def current_client() -> Any:
 
     chosen = getattr(get_scheduler(), "__self__", None)
     return chosen if isinstance(chosen, distributed.Client) else None
+
+
+@contextlib.contextmanager
+def large_graphs() -> Iterator[None]:
+    """Dask's advice on large graphs is of no use where a dictionary, or data of this process, must travel."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Sending large graph")
+        yield
 
 
 def is_chunked(X: Any) -> bool:
@@ -255,7 +265,8 @@ def _of_dask(X: Any) -> Samples:
     (X,) = dask.optimize(X)
     graph = dict(X.__dask_graph__())
     if current_client() is not None and _holds_numbers(graph):  # they should travel only once
-        sources = list(X.persist().to_delayed(optimize_graph=False).ravel())
+        with large_graphs():
+            sources = list(X.persist().to_delayed(optimize_graph=False).ravel())
     else:
         sources = [Recipe(dict(cull(graph, row[0])[0]), row[0]) for row in X.__dask_keys__()]
     return Samples(sources, X.chunks[0], X.shape[1], X.dtype)

@@ -17,6 +17,7 @@ import numpy as np
 
 from tecu.dictionary.chunked.rowwise import Codes, compute, task
 from tecu.dictionary.chunked.samples import Samples, ScalePartMissing
+from tecu.dictionary.chunked.tasks import codes_in
 
 FORMAT = "tecu-codes-1"
 ARRAYS = ("data", "indices", "indptr")
@@ -34,8 +35,9 @@ def _name(chunk: int) -> str:
     return f"{chunk:08}"
 
 
-def write_chunk(store: Any, chunk: int, codes: Any) -> int:
+def write_chunk(store: Any, chunk: int, part: Any) -> int:
     """Write the codes of one chunk; written again, after a loss, they are the same."""
+    codes = codes_in(part)
     group = _zarr().open_group(store, mode="a", path=_name(chunk))
     for name in ARRAYS:
         values = np.asarray(getattr(codes, name))

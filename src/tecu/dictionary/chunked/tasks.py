@@ -60,8 +60,26 @@ def empty(samples: int, atoms: int, dtype: Any) -> Any:
     return csr_array((samples, atoms), dtype=dtype)
 
 
-def usage(codes: Any) -> Matrix:
+@dataclass(frozen=True)
+class Kept:
+    """What a worker keeps of a coded chunk."""
+
+    codes: Any  # u~
+    apart: Any  # u - u~, what they came from; None where nothing is
+    moves: Matrix  # of the pieces
+
+    def __getitem__(self, piece: slice) -> Kept:
+        return Kept(self.codes[piece], None if self.apart is None else self.apart[piece], self.moves)
+
+
+def codes_in(part: Any) -> Any:
+    """The codes of a chunk, however they are kept."""
+    return part.codes if isinstance(part, Kept) else part
+
+
+def usage(part: Any) -> Matrix:
     """How many samples of a chunk use each atom."""
+    codes = codes_in(part)
     return np.bincount(codes.indices, minlength=codes.shape[1])
 
 
@@ -107,7 +125,7 @@ class Job:
 class Rows:
     """Evaluates expressions for some samples ``Y`` of a chunk; ``leaves`` are codes of these samples, or dictionaries.
 
-    ``("leaf", i)``, ``("sum", ((factor, node), ...))``, ``("grad", node, i)`` = ``(u D' - Y) D`` and
+    ``("leaf", i)``, ``("apart", i)``, ``("sum", ((factor, node), ...))``, ``("grad", node, i)`` = ``(u D' - Y) D`` and
     ``("hessian", node, i)`` = ``v D'D``, with ``D'`` the leaf ``i``.
     """
 
@@ -122,13 +140,16 @@ class Rows:
         return self._known[id(node)]
 
     def _leaf(self, place: int) -> Any:
-        return self.leaves[place]
+        return codes_in(self.leaves[place])
+
+    def _apart(self, place: int) -> Any:
+        return self.leaves[place].apart
 
     def _sum(self, parts: Any) -> Any:
         total = None
         for factor, node in parts:
             value = self(node)
-            if value is None:  # a direction that does not reach this chunk
+            if value is None:  # nothing is apart here, or a direction does not reach this chunk
                 continue
             scaled = value if factor == 1.0 else value * self.dtype.type(factor)
             total = scaled if total is None else total + scaled
@@ -231,9 +252,9 @@ def tally(codes: Any, Y: Matrix, numbers: Matrix) -> Tally:
     return Tally(folded, B, numbers)
 
 
-def total(job: Job, source: Any, codes: Any) -> Tally:
+def total(job: Job, source: Any, part: Any) -> Tally:
     """The tally of codes that came without one."""
-    return tally(codes, load(source, job.dtype), np.zeros(APART + 1))
+    return tally(codes_in(part), load(source, job.dtype), np.zeros(APART + 1))
 
 
 def add(first: Tally, *others: Tally) -> Tally:
@@ -267,32 +288,33 @@ class CodesOfPiece(CodesOfBatch):
         return 0.5 * arrays.inner(misfit, misfit)
 
 
-def code(coding: Coding, source: Any, atoms: Matrix, old: Any, moves: Matrix | None) -> tuple[Any, Any, Matrix, Tally]:
-    """New codes ``u~`` of a chunk, ``u - u~`` for what they came from, the pieces' moves and the chunk's tally.
+def code(coding: Coding, source: Any, atoms: Matrix, before: Any) -> tuple[Kept, Tally]:
+    """New codes of a chunk, and its tally.
 
-    The tests of :mod:`tecu.inexact` are made piece by piece, each against its own last move in ``moves``, or its share
-    of the whole's. Where every piece passes so does the whole: the squares of ``||e||`` and of the moves add up, and so
-    do the two sides of the descent test.
+    The tests of :mod:`tecu.inexact` are made piece by piece, each against its own last move, or its share of the
+    whole's where that is not known. Where every piece passes so does the whole: the squares of ``||e||`` and of the
+    moves add up, and so do the two sides of the descent test.
     """
     Y = load(source, atoms.dtype)
     m = len(atoms)
     batches = pieces(len(Y), m)
     coupling = BatchedFactorization(Y, batches, Workers(1))
-    D = atoms.T
+    D, old = atoms.T, codes_in(before)
     points, apart = [], []
     numbers = np.zeros(APART + 1)
     moved = np.zeros(len(batches))
     for k, (name, piece) in enumerate(zip(coupling.names, batches, strict=True)):
         move = None if coding.move is None else coding.move * math.sqrt(piece.stop - piece.start)
-        if moves is not None:
-            move = float(moves[k])
+        if isinstance(before, Kept) and move is not None:
+            move = float(before.moves[k])
         point, difference, counted = _code_piece(coding, coupling, name, old[piece], D, move)
         moved[k] = math.sqrt(counted[MOVE])
         points.append(point)
         apart.append(difference)
         numbers += counted
     codes = stacked(points, m, atoms.dtype)
-    return codes, stacked(apart, m, atoms.dtype), moved, tally(codes, Y, numbers)
+    difference = stacked(apart, m, atoms.dtype) if numbers[APART] else None
+    return Kept(codes, difference, moved), tally(codes, Y, numbers)
 
 
 def _code_piece(
