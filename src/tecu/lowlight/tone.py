@@ -3,7 +3,7 @@ r"""How bright the result shall be: the exponent of the gain and one curve for t
     result = curve(O / I^s)
 
 The network proposes ``s`` and the curve; it has learnt very well to leave good photos alone, but not how bright a very
-dark scene should be. There a rule takes over most of the decision: ``s = 0.75`` and the power that brings the mean luma
+dark scene should be. There a rule takes over most of the decision: ``s = 0.7`` and the power that brings the mean luma
 to ``clip(.464 + .05 log(y / .051), .40, .51)``, ``y`` the mean luma of the picture. Where there are highlights, the
 darkest hundredth is kept near black by a toe of the curve.
 """
@@ -19,7 +19,7 @@ from tecu.lowlight.features import luma
 
 Pixels = np.ndarray[Any, Any]
 
-RULE_EXPONENT = 0.75
+RULE_EXPONENT = 0.7
 RULE_WEIGHT = 0.75
 BLACK = 0.008  # two of 255 levels; darker pixels count less towards the mean luma that the rule aims at
 SAMPLES = 4096  # values of the curve that are kept
