@@ -192,3 +192,11 @@ def test_a_closed_page_stops_its_run(page):
     page.post("/close")
     page.until(lambda: learning.is_running, lambda running: not running)
     assert not page.kept.folder.exists()
+
+
+def test_learning_anew_begins_anew(page):
+    page.post("/matrix", params={"name": "x.npy"}, content=npy(X))
+    for recipe in ({"components": 8, "solver": "palm", "sweeps": 7}, {"components": 9, "solver": "palm", "sweeps": 4}):
+        page.post("/learning", json={**recipe, "tolerance": 0})
+        news = ended(page)
+        assert [t for t, _ in news["points"]] == list(range(1, recipe["sweeps"] + 1)), news
