@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +12,10 @@ from tecu import arrays
 from tecu.arrays import Array
 from tecu.inexact import Candidate, Estimate, estimate
 from tecu.problem import SubProblem
+from tecu.protocols import Term
+
+ENTRIES = 2**16  # of a large block, when its prox is tried against rivals
+LITTLE = 1e-3  # how far along a line the slope of a term is looked at
 
 
 def prox_fault(sub: SubProblem, found: Estimate) -> str | None:
@@ -57,55 +61,74 @@ def _same_prox_value(sub: SubProblem, point: Array, truth: Estimate) -> bool:
     return excess <= _prox_slack(truth, arrays.norm(difference), term)
 
 
-def beaten_prox(sub: SubProblem, x: Array, tau: float, point: Array) -> str | None:
+def _some_entries(term: Term, x: Array, point: Array) -> tuple[Array, Array]:
+    """Both arrays, or every ``k``-th entry of them where the term is a sum over entries that are treated alike."""
+    entry = getattr(term, "entrywise", None)
+    plain = type(x) is np.ndarray and type(point) is np.ndarray and point.flags.c_contiguous and x.flags.c_contiguous
+    if entry is None or not plain or point.size <= 2 * ENTRIES or np.ndim(entry.lower) or np.ndim(entry.upper):
+        return x, point
+    every = point.size // ENTRIES | 1  # odd: not always the same columns
+    return x.reshape(-1)[::every].copy(), point.reshape(-1)[::every].copy()
+
+
+def beaten_prox(sub: SubProblem, x: Array, tau: float, point: Array, *, thorough: bool = True) -> str | None:
     """Whether a rival is better than ``point`` at ``q(v) = term(v) + tau/2 ||v - x||^2``; a sentence if so.
 
-    Rivals are the prox with half and twice the step, ``x`` itself, zero, ``point`` without its smaller entries, and
-    the best points of the lines from ``point`` towards ``x``, towards ``x`` on the support of ``point``, and towards
-    zero. A right prox is beaten by nothing.
+    Rivals lie on the lines from ``point`` towards ``x``, towards ``x`` on the support of ``point``, and towards zero;
+    further there are the prox with half and twice the step, and ``point`` without its smaller entries. A right prox is
+    beaten by nothing. If not ``thorough``, one line drawn at random is tried. Of a large block with a term that says
+    that it is a sum over entries, some entries will do.
     """
+    x, point = _some_entries(sub.term, x, point)
     term = float(sub.term.value(point))
     r, shape = arrays.unit_roundoff(point), math.sqrt(math.prod(point.shape))
-    far, size = arrays.distance(point, x), arrays.norm(point)
+    past = x - point
+    far, size = arrays.norm(past), arrays.norm(point)
     # Both points lie in a set, and x where it should be, only to rounding.
-    lean = 32 * r * (shape * max(1.0, size) + arrays.norm(x))
+    lean = 32 * r * (shape * max(1.0, size) + size + far)
 
-    def excess(rival: Array) -> float:
-        """``q(point) - q(rival)``, in an inner product that does not cancel, less what rounding explains."""
+    def excess(rival: Array, along: float, length: float) -> float:
+        """``q(point) - q(rival)``, less what rounding explains; ``along`` is ``<rival - point, x - point>``."""
         value = float(sub.term.value(rival))
         if not math.isfinite(value):
             return -math.inf
-        apart = point - rival
-        gain = term - value + tau * arrays.inner(apart, 0.5 * (point + rival) - x)
-        slope = tau * (far + arrays.distance(rival, x))
-        return gain - slope * (lean + 8 * r * arrays.norm(apart)) - 64 * r * shape * (abs(term) + abs(value))
+        gain = term - value + tau * (along - 0.5 * length**2)
+        slope = tau * (2 * far + length)
+        return gain - slope * (lean + 8 * r * length) - 64 * r * shape * (abs(term) + abs(value))
 
-    def line(direction: Array) -> Iterator[Array]:
-        """A little forth and back, and to where the slope seen there says that the minimum is."""
+    def on_line(direction: Array, *places: float) -> Iterator[float]:
+        """The excesses at ``point + place * direction``, and where the slope seen there says that the minimum is."""
         length = arrays.norm(direction)
         if not 0.0 < length < math.inf:
             return
-        for little in (1e-3, -1e-3):
-            near = point + little * direction
-            yield near
-            value = float(sub.term.value(near))
-            if math.isfinite(value):
-                slope = (value - term) / little + tau * arrays.inner(point - x, direction)
-                yield point - (slope / tau / length / length) * direction
+        along = arrays.inner(direction, past)
+        for place in places:
+            found = excess(point + place * direction, place * along, abs(place) * length)
+            yield found
+            # q(point + t d) is term - slope t + tau/2 t^2 ||d||^2 for small t
+            slope = found / place + 0.5 * tau * place * length**2
+            best = slope / tau / length / length
+            if abs(place) < 1.0 and 0.0 < best / place < math.inf:
+                yield excess(point + best * direction, best * along, abs(best) * length)
 
-    def rivals() -> Iterator[Array]:
-        yield sub.prox(x, 0.5 / tau)
-        yield sub.prox(x, 2.0 / tau)
+    def off_line() -> Iterator[float]:
+        rivals = [arrays.as_kind(sub.term.prox(x, step), point) for step in (0.5 / tau, 2.0 / tau)]
         if not arrays.is_sparse(point):
-            yield x
-            yield from line(x - point)
-            yield arrays.zeros_like(point)
-            large = arrays.host(point)
-            yield point * arrays.from_numpy(np.abs(large) >= size / shape, point)
-        yield from line(arrays.on_support(x, point) - point)
-        yield from line(point)
+            rivals.append(point * arrays.from_numpy(np.abs(arrays.host(point)) >= size / shape, point))
+        for rival in rivals:
+            apart = rival - point
+            length = arrays.norm(apart)
+            if length > 0.0:
+                yield excess(rival, arrays.inner(apart, past), length)
 
-    best = max((excess(rival) for rival in rivals()), default=0.0)
+    lines: list[Callable[[], Iterator[float]]] = [
+        lambda: on_line(arrays.on_support(past, point), LITTLE, -LITTLE),
+        lambda: on_line(point, LITTLE, -LITTLE, -1.0),
+    ]
+    if not arrays.is_sparse(point):
+        lines.append(lambda: on_line(past, LITTLE, -LITTLE, 1.0))
+    tried = [*lines, off_line] if thorough else [lines[int(sub.rng.integers(len(lines)))]]
+    best = max((found for excesses in tried for found in excesses()), default=0.0)
     if best > 0.0:
         return f"the prox of block {sub.block!r} is not a minimiser: another point is better by {best:.3g}"
     return None
@@ -130,7 +153,7 @@ def claim_of(found: Estimate) -> Claim:
     return Claim(found.source, found.tau, found.error_norm, found.error_along_move, slope, change)
 
 
-def audit_claim(sub: SubProblem, claim: Claim, point: Array) -> str | None:
+def audit_claim(sub: SubProblem, claim: Claim, point: Array, thorough: bool = True) -> str | None:
     """Recompute a claim from ``u`` alone; ``None`` or a sentence that says what is false."""
     sub.coupling_at_previous()  # the floor of the tests rests on it
     curvature = sub.measure_curvature()
@@ -147,13 +170,11 @@ def audit_claim(sub: SubProblem, claim: Claim, point: Array) -> str | None:
     if gap > 0.0:  # judge the point that was taken
         truth = estimate(sub, Candidate(claim.u, truth.source_gradient, point, tau=claim.tau))
         allowed = 1e-3 * truth.error_norm + 64 * truth.floor
-    beaten = (
-        None
-        if claim.slope is None
-        else beaten_prox(sub, truth.source - truth.source_gradient / truth.tau, truth.tau, truth.point)
-    )
-    if beaten is not None:
-        return beaten
+    if thorough and claim.slope is not None:
+        center = arrays.gradient_step(truth.source, truth.source_gradient, truth.tau)
+        beaten = beaten_prox(sub, center, truth.tau, truth.point)
+        if beaten is not None:
+            return beaten
     change, slack = truth.rise
     # A move by rounding alone has a change of its own, however flat the objective is.
     hidden = claim.tau * (8 * arrays.unit_roundoff(point) * arrays.norm(point)) ** 2

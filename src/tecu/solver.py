@@ -252,7 +252,7 @@ class Solver:
                 del log_[len(state.visits) :]
                 raise _Diverged(state, block)
             if audit_due(self.seed, index):
-                fault = self.updates[block].audit(sub, step)
+                fault = self.updates[block].audit(sub, step, thorough=False)
                 visit = replace(visit, audited=True, fault=visit.fault or fault)
             last[block] = Last(index, step, dict(z))
             before[block], z[block] = z[block], step.u

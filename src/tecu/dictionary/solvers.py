@@ -207,6 +207,6 @@ class ProjectedLeastSquares:
         fault = "INV's dictionary update satisfies no descent or error condition"
         return Step(u, Outcome.KEPT, 0.0, center=u, source=u, tau=1.0, descent=0.0, fault=fault)
 
-    def audit(self, sub: SubProblem, step: Step) -> str | None:
+    def audit(self, sub: SubProblem, step: Step, thorough: bool = True) -> str | None:
         """Nothing was claimed."""
         return None

@@ -57,6 +57,9 @@ class Update(Protocol):
         """Update the block of ``sub`` once. ``sub.eta`` is 0; the update adds its own."""
         ...
 
-    def audit(self, sub: SubProblem, step: Step) -> str | None:
-        """Recompute what ``visit`` claimed; ``None`` or a sentence that says what is false."""
+    def audit(self, sub: SubProblem, step: Step, thorough: bool = True) -> str | None:
+        """Recompute what ``visit`` claimed; ``None`` or a sentence that says what is false.
+
+        ``thorough`` at a block's last visit; the random ones on the way cost less.
+        """
         ...

@@ -220,11 +220,11 @@ class Embed:
         stay = estimate(sub, Candidate(sub.previous, gradient, sub.previous, tau=tau))
         return replace(self._step(sub, rule, stay, Outcome.RESTED, math.nan, inner), fault=fault)
 
-    def audit(self, sub: SubProblem, step: Step) -> str | None:
+    def audit(self, sub: SubProblem, step: Step, thorough: bool = True) -> str | None:
         """Recompute what the strategy claimed."""
         if step.claim is None:
             return None
-        return audit_claim(sub.with_eta(step.eta), step.claim, step.u)
+        return audit_claim(sub.with_eta(step.eta), step.claim, step.u, thorough)
 
 
 def _curvature(sub: SubProblem) -> float:

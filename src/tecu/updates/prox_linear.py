@@ -124,11 +124,13 @@ class ProxLinear:
             return move, f"the prox of block {sub.block!r} is not a minimiser: staying put is better by {-gain:.3g}"
         return move, None
 
-    def audit(self, sub: SubProblem, step: Step) -> str | None:
+    def audit(self, sub: SubProblem, step: Step, thorough: bool = True) -> str | None:
         """The prox against rivals; and a step that the coupling made by itself against the gradient and the prox."""
         if math.isnan(step.slope):
             gradient = sub.coupling_grad(step.source)
-            return beaten_prox(sub, arrays.gradient_step(step.center, gradient, step.tau), step.tau, step.u)
+            return beaten_prox(
+                sub, arrays.gradient_step(step.center, gradient, step.tau), step.tau, step.u, thorough=thorough
+            )
         gradient = sub.coupling_at_previous()[1]
         truth = _prox_step(sub, step.tau)
         term, apart = float(sub.term.value(step.u)), step.u - truth

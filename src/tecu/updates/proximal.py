@@ -42,7 +42,7 @@ class Proximal:
         sub.coupling_value_at_previous()
         return Step(u, Outcome.EXACT, self.eta, center=u, source=u, tau=0.0, descent=self.eta / 2, error=0.0)
 
-    def audit(self, sub: SubProblem, step: Step) -> str | None:
+    def audit(self, sub: SubProblem, step: Step, thorough: bool = True) -> str | None:
         """An exact minimiser is a fixed point of the prox-gradient map, and no worse than where it came from."""
         sub = sub.with_eta(self.eta)
         found = estimate(sub, Candidate(step.u))
