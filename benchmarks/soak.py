@@ -1,7 +1,7 @@
 """``python -m benchmarks.soak --minutes 30``: mixed work in one process until the time is up, and what it did to it.
 
-Each round enhances photos (some broken) in worker processes, learns a dictionary and codes with it, saves a run, goes on
-from the file and compares, kills a fit in mid-run and resumes it, feeds the loaders damaged files, and runs the engine
+Each round enhances photos (some broken) in worker processes, learns a dictionary and codes with it, saves a run, goes
+on from the file and compares, kills a fit in mid-run and resumes it, feeds the loaders damaged files, and runs the engine
 on data of odd scales. Every result is checked. Memory, threads and open files are read after each round.
 """
 
