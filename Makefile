@@ -51,4 +51,4 @@ format: $(READY) ## format the code
 	$(BIN)/ruff check --fix .
 
 clean:           ## remove what can be made again
-	rm -rf $(VENV) demo-out docs/_build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis tests/browser/screenshots
+	rm -rf $(VENV) demo-out docs/_build docs/gallery dist .pytest_cache .mypy_cache .ruff_cache .hypothesis tests/browser/screenshots

@@ -1,6 +1,6 @@
-"""Blind deconvolution of a photograph against PyProximal's PALM and scikit-image's Richardson-Lucy.
-
-    min over x in [0, 1], k on the simplex   1/2 ||k * x - y||^2 + WEIGHT sum sqrt(|grad x|^2 + EPS^2)
+"""Blind deconvolution of a photograph against PyProximal's PALM and Richardson-Lucy
+====================================================================================
+``min over x in [0, 1], k on the simplex  1/2 ||k * x - y||^2 + WEIGHT sum sqrt(|grad x|^2 + EPS^2)``
 
 PALM's steps for k are tiny, because the mean of x makes its constant huge. The embedded strategy leaves the mean out,
 which the simplex does not see, and solves for the 49 entries of k. Richardson-Lucy is given k: the start's, the true.

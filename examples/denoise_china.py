@@ -1,4 +1,7 @@
-"""Learn a dictionary from patches of scikit-learn's china.jpg, then denoise the picture with it.
+"""A dictionary for patches of a photo, and the photo denoised with it
+======================================================================
+
+Learn a dictionary from patches of scikit-learn's china.jpg, then denoise the picture with it.
 
 Prints the PSNR of this dictionary and of scikit-learn's own, learned from the same patches and coded by the same rule,
 each at the better of two penalties. Nearly all of the half minute that ``python examples/denoise_china.py`` takes is

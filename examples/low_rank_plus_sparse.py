@@ -1,6 +1,6 @@
-"""A video as background, moving things and a gain of each frame: three blocks, against proxmin's proximal gradients.
-
-    min 1/2 ||Y - L diag(g) - S||^2 + 0.6 ||L||_* + 0.02 ||S||_1,    g >= 0 with mean 1
+"""A video as background, moving things and a gain of each frame, against proxmin
+=================================================================================
+``min 1/2 ||Y - L diag(g) - S||^2 + 0.6 ||L||_* + 0.02 ||S||_1,  g >= 0 with mean 1``
 
 One column of Y is one frame. The light flickers, which plain low-rank plus sparse takes for rank or for movement.
 """

@@ -1,6 +1,6 @@
-"""Non-negative matrix factorisation, plain and with l0, against scikit-learn's NMF and proxmin.
-
-    min 1/2 ||Y - D W^T||^2  with W, D >= 0;   and with 0.02 ||W||_0 added, the columns of D of unit length
+"""Non-negative matrix factorisation, plain and with l0, against scikit-learn and proxmin
+=========================================================================================
+``min 1/2 ||Y - D W^T||^2  with W, D >= 0;  and with 0.02 ||W||_0 added, the columns of D of unit length``
 
 The strategy embedded in the first is our own: a compiled HALS, each row of a factor improved entry by entry.
 """

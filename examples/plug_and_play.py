@@ -1,6 +1,6 @@
-"""Plug-and-play deblurring and super-resolution: a denoiser embedded in a block, against plain plug-and-play.
-
-    min over x, v in [0, 1]    1/2 ||A x - b||^2 + W/2 ||x - v||^2 + W WEIGHT TV(v),    TV smoothed by EPS
+"""Plug-and-play deblurring and super-resolution, a denoiser embedded
+=====================================================================
+``min over x, v in [0, 1]  1/2 ||A x - b||^2 + W/2 ||x - v||^2 + W WEIGHT TV(v),  TV smoothed by EPS``
 
 The denoiser proposes v at every visit; gradient steps finish what it leaves. Plain plug-and-play takes its word:
 v = D(x), then x = argmin 1/2 ||A x - b||^2 + W/2 ||x - v||^2. That is deepinv's HQS, which is run too if installed.

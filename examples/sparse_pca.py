@@ -1,6 +1,6 @@
-"""Sparse principal components against scikit-learn's SparsePCA.
-
-    min 1/2 ||X - U V^T||^2 + alpha ||V||_1,    the columns of U in the unit ball
+"""Sparse principal components against scikit-learn's SparsePCA
+===============================================================
+``min 1/2 ||X - U V^T||^2 + alpha ||V||_1,  the columns of U in the unit ball``
 
 is what scikit-learn minimises; the columns of V are the components. With U orthonormal instead (a Stiefel manifold)
 the scores are uncorrelated as in PCA. scikit-learn has no such model: its V is given the best orthonormal U.

@@ -1,6 +1,6 @@
-"""A two-block problem stated only as a torch function, against proxmin's proximal Adam.
-
-    min over |U| <= 1, V    sum softplus(U V^T) - B * (U V^T) + ||V||_1
+"""A problem stated only as a torch function, against proxmin's proximal Adam
+=============================================================================
+``min over |U| <= 1, V  sum softplus(U V^T) - B * (U V^T) + ||V||_1``
 
 is logistic factorisation of a binary matrix: entry (i, j) is 1 with probability sigmoid(u_i . v_j). No derivative and
 no Lipschitz constant is given: torch differentiates, and the steps are found by back-tracking. Adam's step has to be
