@@ -14,6 +14,7 @@ from tecu.dictionary.data import SIZES
 from tecu.reproduce.dictionary import (
     LABELS,
     METHODS,
+    OTHERS,
     PAPER,
     PAPER_PROPAGATIONS,
     SVD_SAMPLE,
@@ -85,21 +86,25 @@ def figure1(folder: Path, quick: bool, say: Say) -> list[Path]:
 
 
 def draw(found: Sequence[Run]) -> Any:
-    """Objective, relative change of W and of D, and inner steps against the iteration."""
+    """Objective, moves of W and of D, and inner steps against the iteration; ``auto`` without its loose passes."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(14, 3.4), layout="constrained")
     axes = figure.subplots(1, 4)
     for r in found:
-        label = LABELS[r.algorithm]
+        looks = {
+            "label": LABELS[r.algorithm] + (", same start" if r.algorithm == "auto" else ""),
+            "color": f"C{list(LABELS).index(r.algorithm)}",  # the same in every plot
+            "linestyle": "-" if r.algorithm in OTHERS else "--",
+        }
         values = np.asarray(r.history["value"])
-        axes[0].semilogy(values, label=label)
+        axes[0].semilogy(values, **looks)
         for axis, block in ((axes[1], "W"), (axes[2], "D")):
             moves = _moves(r, block)
-            axis.semilogy(np.arange(1, len(moves) + 1), np.maximum(moves, 1e-16), label=label)
+            axis.semilogy(np.arange(1, len(moves) + 1), np.maximum(moves, 1e-16), **looks)
         inner = _columns(r, "inner_", lambda name: True)
         if inner.any():
-            axes[3].plot(np.arange(1, len(inner) + 1), inner, label=label)
+            axes[3].plot(np.arange(1, len(inner) + 1), inner, **looks)
     for axis, title in zip(axes, ("objective", "move of W", "move of D", "inner steps"), strict=True):
         axis.set_title(title)
         axis.set_xlabel("iteration")
