@@ -7,7 +7,7 @@ WORKERS ?= 2
 FUZZ ?= 100
 SOAK_MINUTES ?= 30
 
-.PHONY: help demo test test-browser fuzz soak lint bench docs format clean
+.PHONY: help demo test test-browser fuzz soak licences lint bench docs format clean
 help:            ## show the targets
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
 
@@ -31,6 +31,9 @@ fuzz: $(READY)   ## feed the loaders broken files, for as long as TECU_FUZZ=100 
 
 soak: $(READY)   ## half an hour of mixed work, with figures (SOAK_MINUTES=30)
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.soak --minutes $(SOAK_MINUTES)
+
+licences: $(READY) ## list the licences of all packages that come with tecu
+	$(BIN)/python tools/licences.py > THIRD_PARTY_LICENSES
 
 lint: $(READY)   ## style, types and the import rule
 	$(BIN)/ruff check .

@@ -22,6 +22,7 @@ from scipy.sparse import csr_array
 import tecu
 from tecu import couplings, strategies, terms
 from tecu.certificate import violations
+from tecu.checkpoint import FORMAT
 from tecu.dictionary import L0DictionaryLearning, make_sparse_data
 from tecu.history import History
 from tecu.lowlight.network import DEFAULT_MODEL, Network
@@ -311,13 +312,13 @@ def test_a_model_cannot_choose_where_to_write(tmp_path):
 def test_files_of_another_kind_or_age_are_named(tmp_path):
     (tmp_path / "m.npz").write_bytes(MODEL)
     (tmp_path / "s.npz").write_bytes(STATE)
-    with pytest.raises(ValueError, match=r"s\.npz is not a saved dictionary: it has the format 'tecu-state-1'"):
+    with pytest.raises(ValueError, match=rf"s\.npz is not a saved dictionary: it has the format '{FORMAT}'"):
         L0DictionaryLearning.load(tmp_path / "s.npz")
     with pytest.raises(ValueError, match=r"m\.npz is not a saved state: it has the format 'tecu-dictionary-1'"):
         tecu.load_state(tmp_path / "m.npz")
     document, arrays = parts_of(STATE)
     (tmp_path / "old.npz").write_bytes(file_of(document | {"format": "tecu-state-0"}, arrays))
-    with pytest.raises(ValueError, match="'tecu-state-0', this version reads 'tecu-state-1'"):
+    with pytest.raises(ValueError, match=f"'tecu-state-0', this version reads '{FORMAT}'"):
         tecu.load_state(tmp_path / "old.npz")
 
 
