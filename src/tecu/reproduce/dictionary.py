@@ -133,7 +133,8 @@ def runs(
         for data in datasets:
             group: dict[str, Run] = {}
             for method in sorted(methods, key="palm/svd".__eq__):  # by SVD last: it may need the run by Gram matrix
-                one = run_or_sample(data, n, method, _limit(n, method) if max_iter is None else max_iter, group)
+                limit = _limit(n, method) if max_iter is None else max_iter
+                one = run_or_sample(data, n, method, limit, group, quick=max_iter is not None)
                 say(
                     f"n={n} data {data} {method}: {one.iterations} iterations, {one.seconds:.1f} s, "
                     f"objective {one.objective:.5g}" + ("" if one.converged else " (stopped at the limit)")
@@ -147,10 +148,11 @@ def _limit(n: int, method: str) -> int:
     return LIMITS[n] // PITH_SHARE if method == "tecu-pith" and n > min(SIZES) else LIMITS[n]
 
 
-def run_or_sample(data: str, n: int, method: str, max_iter: int, known: dict[str, Run]) -> Run:
+def run_or_sample(data: str, n: int, method: str, max_iter: int, known: dict[str, Run], *, quick: bool = False) -> Run:
     """A run; with SVD above the smallest size its first iterations, timed, and the rest from the run by Gram matrix."""
     whole = known.get("palm/gram")
-    if method != "palm/svd" or n == min(SIZES) or whole is None or whole.iterations <= SVD_SAMPLE:
+    feasible = n == min(SIZES) and not quick
+    if method != "palm/svd" or feasible or whole is None or whole.iterations <= SVD_SAMPLE:
         return run(data, n, method, max_iter=max_iter)
     step = run(data, n, method, max_iter=SVD_SAMPLE).step_seconds
     return replace(whole, method=method, seconds=step * whole.iterations, step_seconds=step, timed=SVD_SAMPLE)

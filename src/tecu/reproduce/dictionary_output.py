@@ -49,7 +49,7 @@ def table1(folder: Path, quick: bool, say: Say) -> list[Path]:
     note = "A + marks a run that did not meet the stop rule within the limit.\n"
     if any(r.timed for r in found):
         note += (
-            f"\nA ~ marks PALM with singular value decompositions at the larger sizes: {SVD_SAMPLE} iterations were "
+            f"\nA ~ marks PALM with singular value decompositions, where they take long: {SVD_SAMPLE} iterations were "
             "timed and their mean multiplied; the iterates are those of PALM with the Gram matrix.\n"
         )
     return _write(folder, "table1", "Iterations and computation time", head + "\n".join(lines) + "\n\n" + note, found)
