@@ -27,12 +27,12 @@ class Negative:
 
     made = None
 
-    def __init__(self, method="tecu", *, strength=1.0, denoise=True, model=None):
+    def __init__(self, method="tecu", *, strength=1.0, denoise=True, model=None, headroom=0.97):
         if method not in ("tecu", "paper"):
             raise ValueError(f"method must be 'tecu' or 'paper', got {method!r}")
         if model == "torch.onnx":
             raise ImportError("install tecu[train] to use this network")
-        Negative.made = (method, strength, denoise, model)
+        Negative.made = (method, strength, denoise, model, headroom)
 
     def __call__(self, pixels):
         return np.iinfo(pixels.dtype).max - pixels
@@ -68,13 +68,13 @@ def test_one_photo(photo, tmp_path, capsys):
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err.startswith("1 done in ")
-    assert Negative.made == ("tecu", 1.0, True, None)
+    assert Negative.made == ("tecu", 1.0, True, None, 0.97)
 
 
 def test_settings_reach_the_enhancer(photo, tmp_path):
-    options = ["--strength", "0.5", "--no-denoise", "--method", "paper", "--model", "my.onnx"]
+    options = ["--strength", "0.5", "--no-denoise", "--method", "paper", "--model", "my.onnx", "--headroom", "0.8"]
     assert main(["enhance", str(photo), "-o", str(tmp_path / "b.png"), *options]) == 0
-    assert Negative.made == ("paper", 0.5, False, "my.onnx")
+    assert Negative.made == ("paper", 0.5, False, "my.onnx", 0.8)
 
 
 def test_a_tree_with_failures(tmp_path, capsys):

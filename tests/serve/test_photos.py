@@ -119,9 +119,9 @@ def test_the_preview_keeps_the_colour_profile(page, jpeg):
 @pytest.mark.parametrize("name", ["holiday photo.jpg", "naïve ☀.jpg"])
 def test_a_result_is_what_the_command_line_writes(page, jpeg, tmp_path, name):
     photo = page.send(jpeg, name)
-    answer = page.get(f"/photos/{photo['id']}/result", params={"strength": 0.8, "denoise": False})
+    answer = page.get(f"/photos/{photo['id']}/result", params={"strength": 0.8, "denoise": False, "headroom": 0.8})
     (tmp_path / name).write_bytes(jpeg)
-    assert main(["enhance", str(tmp_path / name), "--strength", "0.8", "--no-denoise"]) == 0
+    assert main(["enhance", str(tmp_path / name), "--strength", "0.8", "--no-denoise", "--headroom", "0.8"]) == 0
     stem = name.removesuffix(".jpg")
     assert answer.content == (tmp_path / f"{stem}-enhanced.jpg").read_bytes()
     assert "attachment" in answer.headers["content-disposition"]

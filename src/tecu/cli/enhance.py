@@ -19,6 +19,7 @@ from tecu.cli.scheduler import connected, scheduler_option
 from tecu.lowlight.batch import Outcome, Settings, make_enhancer, results, run
 from tecu.lowlight.files import MAX_PIXELS
 from tecu.lowlight.files.errors import shown
+from tecu.lowlight.model import HEADROOM
 from tecu.lowlight.plan import STREAM, Refusal, Task, plan
 
 FAULT_CODES = {"output": UNWRITABLE, "input": INPUT_FAILED, "part": PART_MISSING}  # the first that occurs decides
@@ -30,6 +31,8 @@ FAULT_CODES = {"output": UNWRITABLE, "input": INPUT_FAILED, "part": PART_MISSING
 @click.option("-r", "--recursive", is_flag=True, help="Look into folders of folders; their tree is mirrored.")
 @click.option("-j", "--jobs", type=click.IntRange(1, 256), default=1, show_default=True, help="Processes at a time.")
 @click.option("-s", "--strength", type=float, default=1.0, show_default=True, help="0 changes nothing, 1 is full.")
+@click.option("--headroom", type=float, default=HEADROOM, show_default=True,
+              help="How near to white (1) the light may bring a pixel; less keeps highlights calmer.")  # fmt: skip
 @click.option("--no-denoise", is_flag=True, help="Leave the noise that the brightening shows.")
 @click.option(
     "--method", default="tecu", show_default=True, metavar="NAME", help="tecu, paper, pam or a classical one."
@@ -50,6 +53,7 @@ def enhance(
     recursive: bool,
     jobs: int,
     strength: float,
+    headroom: float,
     no_denoise: bool,
     method: str,
     model: str | None,
@@ -71,7 +75,16 @@ def enhance(
     if overwrite and skip_existing:
         raise click.UsageError("--overwrite and --skip-existing exclude each other")
     settings = Settings(
-        method, strength, not no_denoise, model, overwrite, skip_existing, strip_metadata, decompose, max_pixels
+        method,
+        strength,
+        not no_denoise,
+        model,
+        overwrite,
+        skip_existing,
+        strip_metadata,
+        decompose,
+        max_pixels,
+        headroom,
     )
     try:
         tasks, refusals = plan(inputs, out, recursive=recursive)

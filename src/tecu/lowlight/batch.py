@@ -37,6 +37,7 @@ from tecu.lowlight.files import (
 )
 from tecu.lowlight.files.errors import shown
 from tecu.lowlight.files.write import fitting_format
+from tecu.lowlight.model import HEADROOM
 from tecu.lowlight.plan import STREAM, Task
 
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
@@ -57,6 +58,7 @@ class Settings:
     strip_metadata: bool = False
     decompose: bool = False
     max_pixels: int = MAX_PIXELS
+    headroom: float = HEADROOM
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,13 @@ def make_enhancer(settings: Settings) -> Any:
     """The enhancer that ``settings`` ask for."""
     from tecu.lowlight import Enhancer
 
-    return Enhancer(settings.method, strength=settings.strength, denoise=settings.denoise, model=settings.model)
+    return Enhancer(
+        settings.method,
+        strength=settings.strength,
+        denoise=settings.denoise,
+        model=settings.model,
+        headroom=settings.headroom,
+    )
 
 
 @lru_cache(maxsize=1)

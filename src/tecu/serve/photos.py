@@ -6,7 +6,6 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -159,8 +158,10 @@ class StoredPhoto:
         self._ready()
         tasks, _ = plan([str(self.path)], None)
         target = folder / Path(tasks[0].target).name
-        settings = Settings(look.what, look.strength, look.denoise, overwrite=True, max_pixels=limits.pixels)
-        outcome: Outcome = process(Task(str(self.path), str(target)), settings, _maker(look.headroom))
+        settings = Settings(
+            look.what, look.strength, look.denoise, overwrite=True, max_pixels=limits.pixels, headroom=look.headroom
+        )
+        outcome: Outcome = process(Task(str(self.path), str(target)), settings)
         if outcome.status != "done":
             raise Refused(422, self.sentence(outcome.reason or f"{self.path} could not be enhanced"))
         return target
@@ -174,16 +175,6 @@ class StoredPhoto:
         if self.preview is None:
             raise Refused(409, self.reason or f"{self.name} is not read yet.")
         return self.preview
-
-
-@lru_cache(maxsize=32)
-def _maker(headroom: float) -> Callable[[Settings], Enhancer]:
-    """How :func:`tecu.lowlight.batch.process` makes its enhancer; the same headroom gives the same function."""
-
-    def make(settings: Settings) -> Enhancer:
-        return Enhancer(settings.method, strength=settings.strength, denoise=settings.denoise, headroom=headroom)
-
-    return make
 
 
 def jpeg(photo: Photo, *, quick: bool = False) -> bytes:
