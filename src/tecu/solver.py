@@ -237,10 +237,11 @@ class Solver:
         log_ = list(state.visits) if len(state.visits) != len(state.visits._visits) else state.visits._visits
         standing = dict(state.standing)
         pending: Visit | None = None
+        known = state.coupling
         for block in self._order(t):
             index = len(log_) + (pending is not None)
             entered = time.perf_counter()
-            sub = self._sub_problem(block, z, before.get(block), dict(memory[block]), standing[block], index)
+            sub = self._sub_problem(block, z, before.get(block), dict(memory[block]), standing[block], index, known)
             step = self.updates[block].visit(sub)
             h = sub.coupling_value_at_previous()
             value = h + math.fsum(s.term for s in standing.values())
@@ -255,6 +256,7 @@ class Solver:
                 fault = self.updates[block].audit(sub, step, thorough=False)
                 visit = replace(visit, audited=True, fault=visit.fault or fault)
             last[block] = Last(index, step, dict(z))
+            known = step.coupling
             before[block], z[block] = z[block], step.u
             term = float(self.problem.terms[block].value(step.u)) if math.isnan(step.term) else step.term
             standing[block] = Standing(term, size, visit.move, standing[block].visits + 1, step.weight)
@@ -262,7 +264,8 @@ class Solver:
             now = time.perf_counter()
             pending = replace(visit, seconds=now - entered, clock=state.seconds + now - began)
         assert pending is not None
-        value = sub.coupling_value(step.u) + math.fsum(s.term for s in standing.values())
+        known = sub.coupling_value(step.u) if known is None else known
+        value = known + math.fsum(s.term for s in standing.values())
         if not math.isfinite(value):
             del log_[len(state.visits) :]
             raise _Diverged(state, pending.block)
@@ -271,7 +274,7 @@ class Solver:
         return replace(
             state, t=t, z=z, before=before, memory=memory, standing=standing, value=value,
             visits=VisitLog(log_, len(log_)), seconds=state.seconds + time.perf_counter() - began,
-            best=best, best_value=best_value,
+            best=best, best_value=best_value, coupling=known,
         )  # fmt: skip
 
     def _sub_problem(
@@ -282,11 +285,13 @@ class Solver:
         memory: dict[str, Any],
         standing: Standing,
         index: int,
+        coupling: float | None,
     ) -> SubProblem:
         return SubProblem(
             block, self.problem.terms[block], self.problem.restrict(block, z), z[block], 0.0, memory, dict(z),
             visits=standing.visits, previous_move=standing.move, before=before, lyapunov_weight=standing.weight,
-            previous_term=standing.term, previous_size=standing.size, seed=(self.seed, 2, index),
+            previous_term=standing.term, previous_size=standing.size, previous_coupling=coupling,
+            seed=(self.seed, 2, index),
         )  # fmt: skip
 
     def _record(self, sub: SubProblem, step: Step, index: int, sweep: int, h: float, psi: float) -> Visit:

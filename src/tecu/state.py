@@ -158,6 +158,7 @@ class State:
     best: Mapping[str, Array] = field(repr=False)  # the blocks with the lowest Psi seen
     checks: tuple[Check, ...] = ()
     fingerprint: str = ""  # of the problem and the settings
+    coupling: float | None = None  # H(z), where it was computed
 
     @property
     def lyapunov(self) -> float:

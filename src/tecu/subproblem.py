@@ -50,6 +50,7 @@ class SubProblem:
     lyapunov_weight: float = 0.0  # the weight of that move in the Lyapunov function
     previous_term: float = math.nan  # term(previous), where it is already known
     previous_size: float = math.nan  # ||previous||, likewise
+    previous_coupling: float | None = None  # H at previous, likewise
     seed: tuple[int, ...] = (0,)
     counters: Counters = field(default_factory=Counters)
     _cache: dict[str, Any] = field(default_factory=dict, repr=False)  # shared by copies with another eta
@@ -98,6 +99,8 @@ class SubProblem:
         """``H`` at ``previous``, without a gradient that nobody asked for."""
         if "start" in self._cache:
             return float(self._cache["start"][0])
+        if self.previous_coupling is not None:
+            return self.previous_coupling
         if "start_value" not in self._cache:
             self.counters.values += 1
             self._cache["start_value"] = self.smooth.value(self.previous)

@@ -35,6 +35,7 @@ class Step:
     lipschitz: float = float("nan")
     term: float = float("nan")  # term(u), where known
     move: float = float("nan")  # ||u - previous||, where known
+    coupling: float | None = None  # H(u, others), where known
     slope: float = float("nan")  # <grad H(previous), u - previous>, where the coupling made the step and says so
     fault: str | None = None
     claim: Claim | None = None  # what the strategy said, kept for the audit

@@ -61,9 +61,10 @@ class ProxLinear:
     def _plain(
         self, sub: SubProblem, lipschitz: float | None, outcome: Outcome, weight: float, gamma: float = 0.0
     ) -> Step:
-        own = None
+        own, value = None, None
         if lipschitz is None:
-            u, gamma, lipschitz = backtrack(sub, sub.previous, sub.coupling_at_previous()[1], factor=self.step_factor)
+            gradient = sub.coupling_at_previous()[1]
+            u, gamma, lipschitz, value = backtrack(sub, sub.previous, gradient, factor=self.step_factor)
         else:
             gamma = max(gamma, self.step_factor * lipschitz) or 1.0  # L = 0: H does not depend on the block here
             own = sub.own_prox_linear(gamma)
@@ -81,7 +82,7 @@ class ProxLinear:
         return Step(
             u, outcome, 0.0, center=sub.previous, source=sub.previous, tau=gamma, lipschitz=lipschitz,
             descent=descent - weight, weight=weight, term=term, move=move, fault=fault,
-            slope=math.nan if own is None else own.slope,
+            slope=math.nan if own is None else own.slope, coupling=value,
         )  # fmt: skip
 
     def _extrapolated(self, sub: SubProblem, lipschitz: float, rule: Extrapolation) -> Step:
@@ -93,13 +94,14 @@ class ProxLinear:
         u = sub.prox(arrays.gradient_step(center, gradient, plan.gamma), 1.0 / plan.gamma)
         term = float(sub.term.value(u))
         move, fault = self._move(sub, u, gradient, plan.gamma, term, center)
-        if self.safeguard and not _falls_enough(sub, u, term, move, plan):
+        value = sub.coupling_value(u) if self.safeguard else None
+        if value is not None and not _falls_enough(sub, value, term, move, plan):
             constant = lipschitz if sub.lipschitz() is not None else None
             return self._plain(sub, constant, Outcome.REDONE, plan.weight, plan.gamma)
         sub.coupling_value_at_previous()
         return Step(
             u, Outcome.EXTRAPOLATED, 0.0, center=center, source=source, tau=plan.gamma, lipschitz=lipschitz,
-            descent=plan.descent, weight=plan.weight, term=term, move=move, fault=fault,
+            descent=plan.descent, weight=plan.weight, term=term, move=move, fault=fault, coupling=value,
         )  # fmt: skip
 
     def _move(
@@ -159,8 +161,8 @@ def _prox_step(sub: SubProblem, gamma: float) -> Array:
     return sub.prox(arrays.gradient_step(sub.previous, gradient, gamma), 1.0 / gamma)
 
 
-def _falls_enough(sub: SubProblem, u: Array, term: float, move: float, plan: Plan) -> bool:
-    after, before = sub.coupling_value(u), sub.coupling_value_at_previous()
+def _falls_enough(sub: SubProblem, after: float, term: float, move: float, plan: Plan) -> bool:
+    before = sub.coupling_value_at_previous()
     change = term - sub.term_at_previous() + after - before
     held = sub.lyapunov_weight * (sub.previous_move or 0.0) ** 2
     return change + (plan.weight + plan.descent) * move**2 <= held + sub.value_slack(after, before)
