@@ -111,6 +111,25 @@ def test_interrupted_training_takes_the_same_steps(folder, tmp_path):
         train(photos, Settings(steps=5, tone_pairs=32, tone_epochs=2), checkpoint=tmp_path / "state.pt")
 
 
+def test_checkpoints_of_a_training_are_data_and_checked(folder, tmp_path):
+    torch = pytest.importorskip("torch")
+    from tecu.lowlight.training import Settings, load_photos, train
+
+    settings, photos = Settings(steps=2, tone_pairs=32, tone_epochs=1, validate_every=1), load_photos(folder)
+    path = tmp_path / "state.npz"
+    torch.save({"fingerprint": None}, path)  # a pickle
+    with pytest.raises(ValueError, match="is not an array"):
+        train(photos, settings, checkpoint=path)
+    path.unlink()
+    train(photos, settings, checkpoint=path)
+    with np.load(path, allow_pickle=False) as archive:
+        arrays = {name: archive[name] for name in archive.files}
+    name = next(name for name in arrays if name.startswith("tone/"))
+    np.savez(path, **(arrays | {name: arrays[name][:1]}))
+    with pytest.raises(ValueError, match="is not whole"):
+        train(photos, settings, checkpoint=path)
+
+
 def test_pairs_are_what_they_say():
     from tecu.lowlight.training import pairs
 

@@ -17,6 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from tecu.archive import MALFORMED, read_archive, write_archive
 from tecu.lowlight.features import summary
 from tecu.lowlight.training import pairs
 from tecu.lowlight.training.networks import (
@@ -30,6 +31,7 @@ from tecu.lowlight.training.networks import (
 )
 from tecu.lowlight.training.photos import Photo
 
+FORMAT = "tecu-training-1"
 VIEWS = 4  # views a batch of the illumination network is cut from
 PATCHES = 4  # windows cut from each
 CHUNK = 16  # pairs of the tone network made at a time
@@ -100,53 +102,61 @@ def train(
 
 
 class _Checkpoint:
-    """One file with the weights, the optimiser and the step of the stage under way."""
+    """One file with weights, optimiser and the step of the stage under way: arrays and a document, no pickle."""
 
     def __init__(self, path: str | Path | None, settings: Settings, names: list[str]) -> None:
         self.path = None if path is None else Path(path)
         self.fingerprint = {"settings": asdict(settings), "photos": names}
 
-    def load(self) -> dict[str, Any] | None:
+    def load(self) -> tuple[dict[str, Any], dict[str, Any]] | None:
         if self.path is None or not self.path.is_file():
             return None
-        saved: dict[str, Any] = torch.load(self.path, weights_only=True)
-        if saved["fingerprint"] != self.fingerprint:
+        document, store = read_archive(self.path, FORMAT, "a checkpoint of a training")
+        if document.get("fingerprint") != self.fingerprint:
             raise ValueError(
                 f"checkpoint: {str(self.path)!r} was made with other photos or settings; "
                 "name another file, or delete this one to start afresh"
             )
-        return saved
+        return document, store
 
     def save(self, stage: str, step: int, trained: Trained, optimiser: torch.optim.Optimizer) -> None:
         if self.path is None:
             return
-        temporary = self.path.with_name(self.path.name + ".part")
-        torch.save(
-            {
-                "fingerprint": self.fingerprint,
-                "stage": stage,
-                "step": step,
-                "illumination": trained.illumination.state_dict(),
-                "tone": trained.tone.state_dict(),
-                "optimiser": optimiser.state_dict(),
-                "figures": trained.figures,
-            },
-            temporary,
-        )
-        temporary.replace(self.path)
+        document = {
+            "format": FORMAT, "fingerprint": self.fingerprint, "stage": stage, "step": step, "figures": trained.figures,
+        }  # fmt: skip
+        kept = {
+            "illumination": trained.illumination.state_dict(),
+            "tone": trained.tone.state_dict(),
+            **{f"optimiser/{k}": moments for k, moments in optimiser.state_dict()["state"].items()},
+        }
+        store = {f"{part}/{name}": value.numpy() for part, values in kept.items() for name, value in values.items()}
+        write_archive(self.path, document, store)
 
     def restore(self, stage: str, trained: Trained, optimiser: torch.optim.Optimizer) -> int:
         """Load what was saved; the number of steps of ``stage`` that are done, -1 if the whole stage is."""
         saved = self.load()
         if saved is None:
             return 0
-        trained.illumination.load_state_dict(saved["illumination"])
-        trained.tone.load_state_dict(saved["tone"])
-        trained.figures.update(saved["figures"])
-        if saved["stage"] != stage:
-            return -1 if stage == "illumination" else 0
-        optimiser.load_state_dict(saved["optimiser"])
-        return int(saved["step"])
+        document, store = saved
+        try:
+            trained.illumination.load_state_dict(_below(store, "illumination"))
+            trained.tone.load_state_dict(_below(store, "tone"))
+            trained.figures.update({name: float(value) for name, value in document["figures"].items()})
+            if document["stage"] != stage:
+                return -1 if stage == "illumination" else 0
+            moments = [_below(store, f"optimiser/{k}") for k in range(len(optimiser.param_groups[0]["params"]))]
+            groups = optimiser.state_dict()["param_groups"]  # the rates follow from the step
+            optimiser.load_state_dict({"state": dict(enumerate(moments)), "param_groups": groups})
+            return int(document["step"])
+        except (*MALFORMED, RuntimeError) as error:
+            raise ValueError(f"checkpoint: {str(self.path)!r} is not whole; delete it to start afresh") from error
+
+
+def _below(store: dict[str, Any], part: str) -> dict[str, Tensor]:
+    """The tensors whose names begin with ``part``."""
+    start = f"{part}/"
+    return {name.removeprefix(start): torch.from_numpy(store[name]) for name in store if name.startswith(start)}
 
 
 def _cosine(base: float, step: int, steps: int) -> float:
