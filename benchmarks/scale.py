@@ -144,7 +144,7 @@ def equal() -> None:
 
 
 def overhead() -> None:
-    rows, chunks, sweeps = 20000, 6, 8
+    rows, chunks, sweeps = 8000, 8, 10
     X = np.concatenate([samples(c, rows, N, M, K, "float32") for c in range(chunks)])
     D = start_of(X, M)
     in_memory(X[:rows], rows, M, D, 1)  # compiled
@@ -156,7 +156,7 @@ def overhead() -> None:
             client.submit(sum, [1]).result()
             in_chunks(lazy_X, M, D, 1)
             best = {"memory": math.inf, "chunks": math.inf}
-            for _ in range(3):
+            for _ in range(2):
                 began = time.process_time()
                 in_memory(X, rows, M, D, sweeps)
                 best["memory"] = min(best["memory"], time.process_time() - began)
@@ -172,14 +172,14 @@ def overhead() -> None:
 
 
 def linear() -> None:
-    rows, sweeps = 10000, 5
+    rows, sweeps = 5000, 5
     D = start_of(samples(0, rows, N, M, K, "float32"), M)
     with cluster(2) as client:
         in_chunks(lazy(4, rows, dtype="float32"), M, D, 1)
         spent = {}
         for chunks in (6, 24):
             best = math.inf
-            for _ in range(3):
+            for _ in range(2):
                 began = cpu_seconds(client)
                 in_chunks(lazy(chunks, rows, dtype="float32"), M, D, sweeps)
                 best = min(best, cpu_seconds(client) - began)

@@ -12,7 +12,7 @@ from tecu.lowlight.batch import Settings
 from tecu.lowlight.plan import Task
 from tecu.lowlight.spread import spread
 
-OPTIONS = {"n_components": 24, "max_iter": 4, "tol": 0, "random_state": 0}
+OPTIONS = {"n_components": 24, "max_iter": 3, "tol": 0, "random_state": 0}
 
 
 @pytest.fixture(scope="module")
@@ -45,16 +45,15 @@ def test_a_cluster_gives_the_result_of_threads(by_threads, client, tmp_path):
     np.testing.assert_array_equal(kept.components_, by_threads.components_)
     store = model.transform(lazy(), out=tmp_path / "codes.zarr")
     assert (read_codes(store) != model.transform(X)).nnz == 0
-    mapped = L0DictionaryLearning(**OPTIONS).fit(np.load(tmp_path / "X.npy", mmap_mode="r"))
+    mapped = L0DictionaryLearning(**OPTIONS | {"max_iter": 1}).fit(np.load(tmp_path / "X.npy", mmap_mode="r"))
     assert mapped.codes_.shape == (len(X), 24)  # by chunks: on a cluster a memory map goes there
 
 
-@pytest.mark.parametrize("reads", [2, 5])
-def test_a_killed_worker_changes_nothing(by_threads, client, tmp_path, reads):
-    """Chunk 2 is read once at the start and once a sweep: its reader dies in the middle of sweep 2, or of sweep 4."""
+def test_a_killed_worker_changes_nothing(by_threads, client, tmp_path):
+    """Chunk 2 is read once at first and once a sweep: its reader dies in the middle of sweep 3, with all its codes."""
     before = set(client.nthreads())
     trap = tmp_path / "trap"
-    trap.write_text(str(reads))
+    trap.write_text("3")
     model = L0DictionaryLearning(**OPTIONS).fit(lazy(trap=trap))
     assert int(trap.read_text()) < 0, "nobody was killed"
     assert set(client.nthreads()) != before

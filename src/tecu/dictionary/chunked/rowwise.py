@@ -19,7 +19,7 @@ from tecu.dictionary.chunked.tasks import Job, Tally
 from tecu.dictionary.coding import Matrix
 
 FAN_IN = 8  # tallies that one task adds up
-TESTED_CHUNKS = 2  # chunks that the gradient test moves
+TESTED_CHUNKS = 1  # chunks that the gradient test moves
 
 
 def persist(collections: Sequence[Any]) -> list[Any]:

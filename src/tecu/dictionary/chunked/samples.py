@@ -126,7 +126,8 @@ def load(source: Any, dtype: Any) -> Matrix:
     values = source if isinstance(source, np.ndarray) else source.load()
     if hasattr(values, "toarray"):
         values = values.toarray()
-    return np.ascontiguousarray(values, dtype=dtype)
+    # What came by the network cannot be written to, and kernels would be compiled once more for it.
+    return np.require(values, dtype=dtype, requirements=["C", "W"])
 
 
 class Samples:

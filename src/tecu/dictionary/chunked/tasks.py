@@ -77,6 +77,15 @@ def codes_in(part: Any) -> Any:
     return part.codes if isinstance(part, Kept) else part
 
 
+def own(codes: Any) -> Any:
+    """Codes in memory that may be written to, as kernels are compiled for; what came by the network is not."""
+    from scipy.sparse import csr_array
+
+    if codes.data.flags.writeable and codes.indices.flags.writeable and codes.indptr.flags.writeable:
+        return codes
+    return csr_array(tuple(np.array(part) for part in (codes.data, codes.indices, codes.indptr)), shape=codes.shape)
+
+
 def usage(part: Any) -> Matrix:
     """How many samples of a chunk use each atom."""
     codes = codes_in(part)
@@ -129,8 +138,9 @@ class Rows:
     ``("hessian", node, i)`` = ``v D'D``, with ``D'`` the leaf ``i``.
     """
 
-    def __init__(self, Y: Any, leaves: list[Any], dtype: np.dtype[Any]) -> None:
+    def __init__(self, Y: Any, leaves: list[Any], dtype: np.dtype[Any], grams: dict[int, Matrix]) -> None:
         self.Y, self.leaves, self.dtype = Y, leaves, dtype
+        self.grams = grams  # of the dictionaries, made once for all pieces of a chunk
         self._known: dict[int, Any] = {}
 
     def __call__(self, node: Any) -> Any:
@@ -160,8 +170,12 @@ class Rows:
         return np.asarray((self(node) @ atoms - self.Y) @ atoms.T)
 
     def _hessian(self, node: Any, place: int) -> Any:
-        atoms = self.leaves[place]
-        return np.asarray((self(node) @ atoms) @ atoms.T)
+        v, atoms = self(node), self.leaves[place]
+        if not arrays.is_sparse(v):
+            return np.asarray((v @ atoms) @ atoms.T)
+        if place not in self.grams:
+            self.grams[place] = atoms @ atoms.T
+        return np.asarray(v @ self.grams[place]) if v.nnz else v  # the difference of two equal codes is empty
 
     def misfit(self, node: Any, atoms: Matrix) -> float:
         """``1/2 ||u D' - Y||^2``."""
@@ -172,9 +186,10 @@ class Rows:
 def _by_pieces(job: Job, source: Any, leaves: tuple[Any, ...]) -> Any:
     """The pieces of a chunk with their leaves. A source that is a number of samples says that none are needed."""
     Y = None if isinstance(source, int) else load(source, job.dtype)
+    grams: dict[int, Matrix] = {}
     for piece in pieces(source if Y is None else len(Y), job.more["atoms"]):
-        own = [leaf if leaf is None or isinstance(leaf, np.ndarray) else leaf[piece] for leaf in leaves]
-        yield piece, Rows(None if Y is None else Y[piece], own, job.dtype)
+        parts = [leaf if leaf is None or isinstance(leaf, np.ndarray) else leaf[piece] for leaf in leaves]
+        yield piece, Rows(None if Y is None else Y[piece], parts, job.dtype, grams)
 
 
 def reduce(job: Job, source: Any, *leaves: Any) -> float:
@@ -254,7 +269,7 @@ def tally(codes: Any, Y: Matrix, numbers: Matrix) -> Tally:
 
 def total(job: Job, source: Any, part: Any) -> Tally:
     """The tally of codes that came without one."""
-    return tally(codes_in(part), load(source, job.dtype), np.zeros(APART + 1))
+    return tally(own(codes_in(part)), load(source, job.dtype), np.zeros(APART + 1))
 
 
 def add(first: Tally, *others: Tally) -> Tally:
@@ -295,11 +310,11 @@ def code(coding: Coding, source: Any, atoms: Matrix, before: Any) -> tuple[Kept,
     whole's where that is not known. Where every piece passes so does the whole: the squares of ``||e||`` and of the
     moves add up, and so do the two sides of the descent test.
     """
-    Y = load(source, atoms.dtype)
+    Y, atoms = load(source, atoms.dtype), np.require(atoms, requirements=["C", "W"])
     m = len(atoms)
     batches = pieces(len(Y), m)
     coupling = BatchedFactorization(Y, batches, Workers(1))
-    D, old = atoms.T, codes_in(before)
+    D, old = atoms.T, own(codes_in(before))
     points, apart = [], []
     numbers = np.zeros(APART + 1)
     moved = np.zeros(len(batches))
@@ -348,4 +363,5 @@ def encode(coder: Any, source: Any, atoms: Matrix) -> Any:
     from tecu.dictionary.encoding import encoded
     from tecu.dictionary.rows import Rows as AllRows
 
+    atoms = np.require(atoms, requirements=["C", "W"])
     return encoded(AllRows(load(source, atoms.dtype)), atoms, coder, Workers(1))
