@@ -18,6 +18,7 @@ from tecu.lowlight import Enhancer
 from tecu.lowlight.files import Photo, encode_photo, read_photo
 from tecu.serve import Limits
 from tecu.serve.photos import StoredPhoto
+from tecu.serve.photos import jpeg as jpeg_of
 from tecu.serve.preview import Look, Scene, rendered, smaller
 
 
@@ -81,7 +82,7 @@ def test_the_layers_multiply_to_the_photo(page, dark):
 def test_other_methods_are_shown_too(page, dark, method):
     photo = page.send(encoded(dark, "PNG"), "photo.png")
     shown = pixels_of(page.get(f"/photos/{photo['id']}/view", params={"what": method, "denoise": False}))
-    made, _ = encode_photo(Photo(Enhancer(method, denoise=False)(dark)), "JPEG")
+    made = jpeg_of(Photo(Enhancer(method, denoise=False)(dark)), quick=True)
     assert np.abs(shown - np.asarray(Image.open(io.BytesIO(made)))).mean() < 2
 
 
@@ -307,6 +308,16 @@ def test_pages_are_limited_in_number(serving):
     assert client.post("/api/pages").status_code == 200
 
 
+def test_a_page_out_of_sight_says_that_it_is_there(serving):
+    page = OpenPage(serving(Limits(idle_seconds=0.6)))
+    for _ in range(8):
+        assert page.post("/alive").status_code == 204
+        time.sleep(0.1)
+        page.client.app.state.pages.forget_silent()
+    page.post("/close")
+    assert page.post("/alive").status_code == 410
+
+
 def test_pages_do_not_see_each_other(serving, jpeg):
     client = serving()
     one, other = OpenPage(client), OpenPage(client)
@@ -319,12 +330,12 @@ def test_of_twenty_photos_only_a_few_are_in_memory(page, jpeg, monkeypatch):
     inside, most, lock = 0, 0, threading.Lock()
     prepare = StoredPhoto.prepare
 
-    def counted(self, limits):
+    def counted(self):
         nonlocal inside, most
         with lock:
             inside += 1
             most = max(most, inside)
-        prepare(self, limits)
+        prepare(self)
         with lock:
             inside -= 1
 
@@ -335,12 +346,14 @@ def test_of_twenty_photos_only_a_few_are_in_memory(page, jpeg, monkeypatch):
     assert most <= page.client.app.state.pages.reading._max_workers == 2
 
 
-def test_full_size_pictures_are_kept_within_bounds(serving, jpeg, dark):
+def test_pictures_are_kept_within_bounds(serving, jpeg, dark):
     client = serving(replace(Limits(), cache_bytes=int(2.5 * dark.nbytes)))
     page = OpenPage(client)
     photo = page.send(jpeg)
+    first = page.get(f"/photos/{photo['id']}/view").content
     for strength in (0.2, 0.4, 0.6, 0.8):
         page.get(f"/photos/{photo['id']}/tile", params={"x": 0, "y": 0, "width": 9, "height": 9, "strength": strength})
         assert len(client.app.state.pages.cache) <= 2
+    assert page.get(f"/photos/{photo['id']}/view").content == first  # what was lost is made again
     page.delete(f"/photos/{photo['id']}")
     assert len(client.app.state.pages.cache) == 0

@@ -94,6 +94,11 @@ def _add_page_routes(app: FastAPI, pages: Pages) -> None:
             "headroom": {"least": LEAST_HEADROOM, "most": MOST_HEADROOM, "usual": HEADROOM},
         }
 
+    @app.post("/api/pages/{page_id}/alive", status_code=204)
+    async def stay(page_id: str) -> None:
+        """The page is open, though not in view."""
+        pages.get(page_id)
+
     @app.post("/api/pages/{page_id}/close", status_code=204)
     async def close_page(page_id: str) -> None:
         """The page was closed: the browser's last word."""

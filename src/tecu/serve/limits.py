@@ -27,8 +27,8 @@ class Limits:
     pixels: int = 100_000_000  # of one photo, decoded
     pages: int = 8  # open at a time
     matrix_entries: int = 20_000_000  # of a matrix to learn from
-    cache_bytes: int = 400 << 20  # of full-size pictures in memory, all pages together
-    idle_seconds: float = 60.0  # after which a page that has gone without a word is forgotten
+    cache_bytes: int = 400 << 20  # of pictures in memory, all pages together
+    idle_seconds: float = 180.0  # after which a page that has gone without a word is forgotten
 
     def too_long(self, name: str) -> Refused:
         """The refusal of a file that is too long."""

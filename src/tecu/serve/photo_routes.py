@@ -18,7 +18,6 @@ from starlette.background import BackgroundTask
 
 from tecu.lowlight.files import Photo
 from tecu.lowlight.model import HEADROOM
-from tecu.report.words import certificate_html
 from tecu.serve.archives import zipped
 from tecu.serve.limits import Refused
 from tecu.serve.pages import Page, Pages
@@ -27,7 +26,6 @@ from tecu.serve.preview import Look
 
 router = APIRouter()
 LARGEST_TILE = 4096  # pixels a side
-COLUMNS = ("iteration", "value", "lyapunov", "error_I", "tolerance_I")
 T = TypeVar("T")
 
 
@@ -86,7 +84,7 @@ async def add_photo(
     page.awaited += 1  # photos that come at the same time count too
     try:
         async with page.receiving(name, request.stream()) as (id, path, length):
-            page.photos[id] = StoredPhoto(id, name, path, length, tag)
+            page.photos[id] = StoredPhoto(id, name, path, length, pages.cache, limits, tag)
     finally:
         page.awaited -= 1
     photo = page.photos[id]
@@ -97,9 +95,11 @@ async def add_photo(
 
 def _read(photo: StoredPhoto, page: Page) -> None:
     if photo.id in page.photos:
-        photo.prepare(page.limits)
+        photo.prepare()
     if photo.id in page.photos:
         page.feed.tell(f"photo {photo.id}", photo.told())
+    else:  # it was removed meanwhile
+        photo.cache.drop(photo.id)
 
 
 @router.delete("/photos/{photo_id}", status_code=204)
@@ -139,12 +139,11 @@ async def tile(
     photo = page.photo(photo_id)
 
     def cut() -> bytes:
-        pixels = photo.full(look, pages.cache, pages.limits)
-        part = pixels[y : y + height, x : x + width]
+        metadata = photo.preview.metadata
+        part = photo.full(look)[y : y + height, x : x + width]
         if not part.size:
             raise Refused(422, f"The photo has {photo.size[0]} x {photo.size[1]} pixels; ({x}, {y}) is outside.")
-        preview = photo.preview
-        return jpeg(Photo(part.copy(), metadata=preview.metadata) if preview else Photo(part.copy()))
+        return jpeg(Photo(part.copy(), metadata=metadata))
 
     return Response(await _run(pages.slow, cut), media_type="image/jpeg")
 
@@ -155,15 +154,7 @@ async def run(photo_id: str, page: ThisPage, pages: AllPages, method: str = "tec
     photo = page.photo(photo_id)
     if not Look(method).is_model:
         raise Refused(422, f"The method {method} has no certificate: it is not a method of our model.")
-    parts = await _run(pages.slow, lambda: photo.parts(method))
-    history = parts.history
-    columns = {name: [_number(value) for value in history[name]] for name in COLUMNS if name in history}
-    words = await _run(pages.slow, lambda: certificate_html(parts.certificate))
-    return {"holds": parts.certificate.holds, "words": words, "columns": columns}
-
-
-def _number(value: float) -> float | None:
-    return float(value) if -1e300 < value < 1e300 else None  # JSON knows no NaN
+    return await _run(pages.slow, lambda: photo.run(method))
 
 
 # ---- taking results home ----
@@ -176,7 +167,7 @@ async def result(photo_id: str, page: ThisPage, pages: AllPages, look: ThisLook)
     folder = page.folder / f"out-{secrets.token_hex(6)}"
     folder.mkdir()
     try:
-        path = await _run(pages.slow, lambda: photo.write(_no_layer(look), folder, pages.limits))
+        path = await _run(pages.slow, lambda: photo.write(_no_layer(look), folder))
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
@@ -229,6 +220,6 @@ async def fetch_archive(ticket: str, page: ThisPage, pages: AllPages) -> Streami
     async def write(item: tuple[str, Look]) -> Path:
         photo_id, look = item
         photo = page.photo(photo_id)
-        return await _run(pages.slow, lambda: photo.write(look, folder, pages.limits))
+        return await _run(pages.slow, lambda: photo.write(look, folder))
 
     return StreamingResponse(zipped(looks, write, folder), media_type="application/zip", headers=headers)

@@ -4,59 +4,73 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from tecu.lowlight import Enhancer
-from tecu.lowlight.batch import Outcome, Settings, process
-from tecu.lowlight.enhancer import Parts
+from tecu.lowlight.batch import Settings, process
 from tecu.lowlight.files import Photo, PhotoError, encode_photo, read_photo
 from tecu.lowlight.files.photo import Encoding
 from tecu.lowlight.plan import Task, plan
+from tecu.report.words import certificate_html
 from tecu.serve.limits import Limits, Refused
-from tecu.serve.preview import ORIGINAL, Look, Scene, blended, layer, rendered, smaller
+from tecu.serve.preview import ILLUMINATION, ORIGINAL, REFLECTANCE, Look, Scene, blended, layer, rendered, smaller
 
 Pixels = np.ndarray[Any, Any]
+Kept = TypeVar("Kept", Pixels, Photo)
 THUMBNAIL = 240
+COLUMNS = ("iteration", "value", "lyapunov", "error_I", "tolerance_I")
 
 
 class PictureCache:
-    """The full-size pictures that were looked at last, within so many bytes (one is always kept).
+    """The pictures that were looked at last, within so many bytes (one is always kept); others are made anew.
+
+    Keys are tuples that begin with the name of a photo.
 
     >>> cache = PictureCache(10)
-    >>> [len(cache.get(key, lambda: np.zeros(8, np.uint8))) for key in "ab"], len(cache)
+    >>> [len(cache.get((key, "preview"), lambda: np.zeros(8, np.uint8))) for key in "ab"], len(cache)
     ([8, 8], 1)
     """
 
     def __init__(self, most_bytes: int) -> None:
-        self._most, self._kept = most_bytes, OrderedDict[Any, Pixels]()
+        self._most, self._kept = most_bytes, OrderedDict[tuple[Hashable, ...], Any]()
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
         return len(self._kept)
 
-    def get(self, key: Any, make: Callable[[], Pixels]) -> Pixels:
+    def __contains__(self, key: tuple[Hashable, ...]) -> bool:
+        return key in self._kept
+
+    def get(self, key: tuple[Hashable, ...], make: Callable[[], Kept]) -> Kept:
         """The picture under ``key``, made if it is not there."""
         with self._lock:
             if key in self._kept:
                 self._kept.move_to_end(key)
-                return self._kept[key]
+                found: Kept = self._kept[key]
+                return found
         made = make()
         with self._lock:
             self._kept[key] = made
-            while len(self._kept) > 1 and sum(picture.nbytes for picture in self._kept.values()) > self._most:
+            while len(self._kept) > 1 and sum(map(_bytes, self._kept.values())) > self._most:
                 self._kept.popitem(last=False)
         return made
 
     def drop(self, photo: str) -> None:
-        """Forget the pictures of a photo; keys begin with its name."""
+        """Forget the pictures of a photo."""
         with self._lock:
             for key in [key for key in self._kept if key[0] == photo]:
                 del self._kept[key]
+
+
+def _bytes(picture: Pixels | Photo) -> int:
+    if isinstance(picture, Photo):
+        return picture.pixels.nbytes + (0 if picture.alpha is None else picture.alpha.nbytes)
+    return picture.nbytes
 
 
 @dataclass
@@ -67,15 +81,15 @@ class StoredPhoto:
     name: str
     path: Path
     length: int
+    cache: PictureCache
+    limits: Limits
     tag: str = ""  # what the page calls it
     state: str = "queued"
     reason: str = ""
     notes: tuple[str, ...] = ()
     size: tuple[int, int] = (0, 0)
-    preview: Photo | None = None
     _scenes: dict[str, Scene] = field(default_factory=dict, repr=False)
-    _classical: dict[str, Pixels] = field(default_factory=dict, repr=False)
-    _parts: dict[str, Parts] = field(default_factory=dict, repr=False)
+    _runs: dict[str, dict[str, Any]] = field(default_factory=dict, repr=False)
 
     def told(self) -> dict[str, Any]:
         """What the browser needs to know."""
@@ -91,13 +105,14 @@ class StoredPhoto:
             "height": self.size[1],
         }
 
-    def prepare(self, limits: Limits) -> None:
+    def prepare(self) -> None:
         """Read the file, find its light, keep the preview; a file that cannot be read says why."""
         try:
-            photo = read_photo(self.path, max_pixels=limits.pixels)
+            photo = self._read()
             self.size, self.notes = photo.size, photo.notes
             self._scenes["tecu"] = Scene.of(photo.pixels, "tecu")
-            self.preview, self.state = smaller(photo), "ready"
+            self.cache.get((self.id, "preview"), lambda: smaller(photo))
+            self.state = "ready"
         except PhotoError as error:
             self.state, self.reason = "failed", self.sentence(str(error))
         except Exception as error:  # one odd photo must not cost the others
@@ -109,72 +124,96 @@ class StoredPhoto:
         line = (reason.replace(str(self.path), self.name).splitlines() or [""])[0].rstrip(".")
         return f"{line}."
 
+    # ---- the preview ----
+
+    @property
+    def preview(self) -> Photo:
+        """The photo made small; read again if the cache has lost it."""
+        if self.state != "ready":
+            raise Refused(409, self.reason or f"{self.name} is not read yet.")
+        return self.cache.get((self.id, "preview"), lambda: smaller(self._read()))
+
     def shown(self, look: Look) -> Photo:
         """The preview as ``look`` asks."""
-        preview = self._ready()
+        preview = self.preview
         if look.what == ORIGINAL:
             return preview
         if look.is_layer:
-            return Photo(layer(getattr(self.parts("tecu"), look.what)), None, preview.metadata)
+            return Photo(self.cache.get((self.id, look.what), lambda: self._layer(look.what)), None, preview.metadata)
         if look.is_model:
             return preview.with_pixels(rendered(preview, self._scene(look.what), look))
-        if look.what not in self._classical:
-            self._classical[look.what] = Enhancer(look.what)(preview.pixels)
-        return preview.with_pixels(blended(preview.pixels, self._classical[look.what], look.strength))
+        full: Pixels = self.cache.get((self.id, look.what), lambda: Enhancer(look.what)(preview.pixels))
+        return preview.with_pixels(blended(preview.pixels, full, look.strength))
 
     def is_quick(self, look: Look) -> bool:
         """Whether :meth:`shown` has all it needs."""
-        if look.is_layer:
-            return look.what == ORIGINAL or "tecu" in self._parts
-        return look.what in self._scenes or look.what in self._classical
+        known = look.what == ORIGINAL or look.what in self._scenes or (self.id, look.what) in self.cache
+        return known and (self.id, "preview") in self.cache
 
     def thumbnail(self, look: Look) -> Photo:
         """The result, very small."""
         return smaller(self.shown(look), THUMBNAIL)
 
-    def full(self, look: Look, cache: PictureCache, limits: Limits) -> Pixels:
+    def run(self, method: str) -> dict[str, Any]:
+        """How a method of the model found the light of the preview: the certificate in words, the curves in numbers."""
+        if method not in self._runs:
+            parts = Enhancer(method).decompose(self.preview.pixels)
+            if method == "tecu":
+                self.cache.get((self.id, ILLUMINATION), lambda: layer(parts.illumination))
+                self.cache.get((self.id, REFLECTANCE), lambda: layer(parts.reflectance))
+            history = parts.history
+            columns = {name: [_number(value) for value in history[name]] for name in COLUMNS if name in history}
+            words = certificate_html(parts.certificate)
+            self._runs[method] = {"holds": parts.certificate.holds, "words": words, "columns": columns}
+        return self._runs[method]
+
+    # ---- full size ----
+
+    def full(self, look: Look) -> Pixels:
         """All pixels of what ``look`` asks for."""
-        self._ready()
 
         def make() -> Pixels:
-            pixels = read_photo(self.path, max_pixels=limits.pixels).pixels
             if look.what == ORIGINAL:
-                return pixels
+                return self._read().pixels
+            original = self.full(Look(ORIGINAL))
             if look.is_layer:
-                return layer(getattr(Enhancer().decompose(pixels), look.what))
-            enhanced: Pixels = look.enhancer()(pixels)
+                return layer(getattr(Enhancer().decompose(original), look.what))
+            enhanced: Pixels = look.enhancer()(original)
             return enhanced
 
-        return cache.get((self.id, look.key), make)
+        return self.cache.get((self.id, look.key), make)
 
-    def parts(self, method: str) -> Parts:
-        """Layers, certificate and history of a method of the model, on the preview."""
-        if method not in self._parts:
-            self._parts[method] = Enhancer(method).decompose(self._ready().pixels)
-        return self._parts[method]
-
-    def write(self, look: Look, folder: Path, limits: Limits) -> Path:
+    def write(self, look: Look, folder: Path) -> Path:
         """The result as a file, by the very function that ``tecu enhance`` calls."""
-        self._ready()
         tasks, _ = plan([str(self.path)], None)
         target = folder / Path(tasks[0].target).name
         settings = Settings(
-            look.what, look.strength, look.denoise, overwrite=True, max_pixels=limits.pixels, headroom=look.headroom
+            look.what,
+            look.strength,
+            look.denoise,
+            overwrite=True,
+            max_pixels=self.limits.pixels,
+            headroom=look.headroom,
         )
-        outcome: Outcome = process(Task(str(self.path), str(target)), settings)
+        outcome = process(Task(str(self.path), str(target)), settings)
         if outcome.status != "done":
             raise Refused(422, self.sentence(outcome.reason or f"{self.path} could not be enhanced"))
         return target
 
+    def _read(self) -> Photo:
+        return read_photo(self.path, max_pixels=self.limits.pixels)
+
+    def _layer(self, what: str) -> Pixels:
+        return layer(getattr(Enhancer().decompose(self.preview.pixels), what))
+
     def _scene(self, method: str) -> Scene:
         if method not in self._scenes:  # on the preview: the light is found on a still smaller grid
-            self._scenes[method] = Scene.of(self._ready().pixels, method)
+            self._scenes[method] = Scene.of(self.preview.pixels, method)
         return self._scenes[method]
 
-    def _ready(self) -> Photo:
-        if self.preview is None:
-            raise Refused(409, self.reason or f"{self.name} is not read yet.")
-        return self.preview
+
+def _number(value: float) -> float | None:
+    return float(value) if -1e300 < value < 1e300 else None  # JSON knows no NaN
 
 
 def jpeg(photo: Photo, *, quick: bool = False) -> bytes:

@@ -30,12 +30,20 @@ export function close() {
   navigator.sendBeacon(`${base}/close`);
 }
 
+// News as long as the page is in view. A browser keeps few connections to a server: a page out of sight lets go of
+// its own, and only says now and then that it is still there; what it misses it hears when it is looked at again.
 export function events(hear, lost) {
-  const source = new EventSource(`${base}/events`);
-  source.onmessage = (event) => hear(JSON.parse(event.data));
-  source.onerror = () => {
-    if (source.readyState === EventSource.CLOSED) lost();
+  let source = null;
+  const listen = () => {
+    source?.close();
+    source = document.hidden ? null : new EventSource(`${base}/events`);
+    if (!source) return;
+    source.onmessage = (event) => hear(JSON.parse(event.data));
+    source.onerror = (event) => event.target.readyState === EventSource.CLOSED && lost();
   };
+  document.addEventListener("visibilitychange", listen);
+  setInterval(() => document.hidden && asked(`${base}/alive`, { method: "POST" }).catch(lost), 30000);
+  listen();
 }
 
 const named = (name) => `name=${encodeURIComponent(name)}`;
