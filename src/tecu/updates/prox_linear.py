@@ -14,6 +14,8 @@ from tecu.state import Outcome
 from tecu.updates.base import Step
 from tecu.updates.extrapolation import Extrapolation, Plan
 
+EASE = 0.99  # a constant found by back-tracking is worth a little less at each extrapolated step that went well
+
 
 @dataclass(frozen=True)
 class ProxLinear:
@@ -98,6 +100,10 @@ class ProxLinear:
         if value is not None and not _falls_enough(sub, value, term, move, plan):
             constant = lipschitz if sub.lipschitz() is not None else None
             return self._plain(sub, constant, Outcome.REDONE, plan.weight, plan.gamma)
+        if (
+            self.safeguard and sub.lipschitz() is None
+        ):  # by back-tracking: try a longer step next time, the safeguard watches
+            sub.memory["curvature"] = EASE * lipschitz
         sub.coupling_value_at_previous()
         return Step(
             u, Outcome.EXTRAPOLATED, 0.0, center=center, source=source, tau=plan.gamma, lipschitz=lipschitz,
