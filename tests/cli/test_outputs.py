@@ -4,6 +4,7 @@ import os
 import shutil
 import stat
 import sys
+import zipfile
 
 import numpy as np
 import pytest
@@ -187,6 +188,11 @@ def test_inputs_that_cannot_be_read_are_named_in_words(folder, capsys):
         complaint = capsys.readouterr().err
         assert "Errno" not in complaint
         assert name in complaint
+    with zipfile.ZipFile("bomb.npz", "w") as archive:
+        text = b"{'descr': '<f8', 'fortran_order': False, 'shape': (90000000, 90000000), }\n"
+        archive.writestr("X.npy", b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text)
+    assert main(["dictionary", "fit", "bomb.npz", "-o", "m.npz"]) == cli.INPUT_FAILED
+    assert capsys.readouterr().err.startswith("bomb.npz could not be read")
     assert main(["dictionary", "transform", "X.npy", "X.npy", "-o", "codes.npz"]) == cli.INPUT_FAILED
     assert capsys.readouterr().err.startswith("X.npy ")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -179,7 +180,10 @@ def _read(path: Path) -> Any:
         part = "zarr: pip install 'tecu[scale]'" if error.name == "zarr" else "pyarrow: pip install pyarrow"
         click.echo(f"{shown(path)}: reading {path.suffix} needs {part}", err=True)
         return PART_MISSING
-    except (OSError, ValueError, EOFError, BadZipFile) as error:
+    except MemoryError:
+        click.echo(f"{shown(path)} could not be read: it claims to hold more than fits in memory", err=True)
+        return INPUT_FAILED
+    except (OSError, ValueError, EOFError, KeyError, BadZipFile, zlib.error) as error:
         click.echo(unread(path, error), err=True)
         return INPUT_FAILED
 

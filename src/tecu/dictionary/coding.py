@@ -5,6 +5,7 @@ Samples and atoms are rows: ``Y`` samples x features, ``D`` atoms x features, co
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -18,6 +19,7 @@ Matrix = np.ndarray[Any, Any]
 PIVOT = 1e-3
 """An atom whose squared distance to the span of those already chosen is below this adds nothing but noise."""
 
+LARGE_TOTALS = 40  # totals between 2^-40 and 2^40 are taken as they are
 SWEEP_BLOCK = 64
 """Atoms between two matrix products of a column sweep."""
 
@@ -172,6 +174,10 @@ def sweep(
     """
     from tecu.dictionary.kernels_atoms import sweep_block, unfold
 
+    exponent = int(np.frexp(np.max(np.abs(B), initial=0.0))[1])
+    if abs(exponent) > LARGE_TOTALS:  # lengths would leave the range of float32; a power of two changes nothing else
+        A, B = (np.ldexp(total, -exponent) for total in (A, B))
+        return float(np.ldexp(sweep(D, previous, A, B, math.ldexp(eta, -exponent), ball, team, folded), exponent))
     m, number = len(D), D.dtype.type
     size = SWEEP_BLOCK * (1 if team.count == 1 else BLOCKS_A_MEETING)
     descent = 0.0

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,6 +35,12 @@ BATCH = 1.1
 """Samples between two dictionary updates, as a multiple of the number of atoms."""
 
 SMALLEST_BATCH = 64
+
+SEEN = 1000
+"""Samples that are looked at to see how large numbers are."""
+
+USUAL = 12
+"""Samples whose largest number is between ``2^-12`` and ``2^12`` are taken as they are."""
 
 HEAVIEST = 1e6
 """The weight of new samples at which totals are scaled back."""
@@ -151,6 +157,8 @@ def loose_start(
     There are four of them, or ``passes`` if that is less.
     """
     samples, m = len(rows), len(D)
+    unit = unit_of(rows)
+    coder = replace(coder, penalty=coder.penalty * unit * unit, lower=coder.lower * unit, upper=coder.upper * unit)
     online = OnlineDictionary(D, coder, ball, team)
     count = max(1, round(samples / max(BATCH * m, SMALLEST_BATCH)))
     replaced = 0
@@ -160,6 +168,7 @@ def loose_start(
         energy, worst = np.zeros(m), Worst(m, rows.shape[1], rows.dtype)
         for batch in np.array_split(random.permutation(samples), count):
             Y = rows[np.sort(batch)]
+            Y = Y if unit == 1.0 else Y * Y.dtype.type(unit)
             for part in online.absorb(Y, keep, looseness, share, misfits=number > 0):
                 energy += np.bincount(part.codes.indices, part.codes.data.astype(np.float64) ** 2, m)
                 worst.add(part.misfits, part.squares)
@@ -169,6 +178,13 @@ def loose_start(
             replaced += len(slots)
         report(f"loose pass {number + 1} of {len(settings)}: {replaced} atoms replaced so far")
     return online.D, replaced
+
+
+def unit_of(rows: Rows) -> float:
+    """The power of two that brings samples of an odd size near 1, so that squares of totals stay in range; else 1."""
+    some = rows[np.linspace(0, len(rows) - 1, min(len(rows), SEEN)).astype(int)]
+    exponent = int(np.frexp(np.max(np.abs(some)))[1])
+    return 1.0 if abs(exponent) <= USUAL else float(np.ldexp(1.0, -np.clip(exponent, -500, 500)))  # has a square, too
 
 
 class Worst:
