@@ -92,6 +92,12 @@ def test_a_tile_is_a_part_of_the_full_size_result(page, jpeg, dark):
     tile = pixels_of(page.get(f"/photos/{photo['id']}/tile", params=box))
     result = Enhancer()(read_photo(jpeg).pixels)
     assert np.abs(tile - result[50:140, 100:260]).mean() < 2
+    parts = Enhancer().decompose(read_photo(jpeg).pixels)
+    for what in ("original", "illumination", "reflectance"):
+        tile = pixels_of(page.get(f"/photos/{photo['id']}/tile", params={**box, "what": what})) / 255
+        whole = read_photo(jpeg).pixels / 255 if what == "original" else np.clip(getattr(parts, what), 0, 1)
+        whole = whole if whole.ndim == 3 else whole[..., None]
+        assert np.abs(tile - whole[50:140, 100:260]).mean() < 0.02
     outside = page.get(f"/photos/{photo['id']}/tile", params={**box, "x": 5000})
     assert outside.status_code == 422
 

@@ -16,7 +16,6 @@ from fastapi.responses import FileResponse, StreamingResponse
 from pydantic import BaseModel, ConfigDict
 from starlette.background import BackgroundTask
 
-from tecu.lowlight.files import Photo
 from tecu.lowlight.model import HEADROOM
 from tecu.serve.archives import zipped
 from tecu.serve.limits import Refused
@@ -137,15 +136,9 @@ async def tile(
 ) -> Response:
     """A part of the full-size picture, pixel by pixel, as a JPEG."""
     photo = page.photo(photo_id)
-
-    def cut() -> bytes:
-        metadata = photo.preview.metadata
-        part = photo.full(look)[y : y + height, x : x + width]
-        if not part.size:
-            raise Refused(422, f"The photo has {photo.size[0]} x {photo.size[1]} pixels; ({x}, {y}) is outside.")
-        return jpeg(Photo(part.copy(), metadata=metadata))
-
-    return Response(await _run(pages.slow, cut), media_type="image/jpeg")
+    rows, columns = slice(y, y + height), slice(x, x + width)
+    data = await _run(pages.slow, lambda: jpeg(photo.part(look, rows, columns)))
+    return Response(data, media_type="image/jpeg")
 
 
 @router.get("/photos/{photo_id}/run")

@@ -18,7 +18,18 @@ from tecu.lowlight.files.photo import Encoding
 from tecu.lowlight.plan import Task, plan
 from tecu.report.words import certificate_html
 from tecu.serve.limits import Limits, Refused
-from tecu.serve.preview import ILLUMINATION, ORIGINAL, REFLECTANCE, Look, Scene, blended, layer, rendered, smaller
+from tecu.serve.preview import (
+    ILLUMINATION,
+    ORIGINAL,
+    REFLECTANCE,
+    Look,
+    Scene,
+    blended,
+    layer,
+    layer_part,
+    rendered,
+    smaller,
+)
 
 Pixels = np.ndarray[Any, Any]
 Kept = TypeVar("Kept", Pixels, Photo)
@@ -169,19 +180,20 @@ class StoredPhoto:
 
     # ---- full size ----
 
-    def full(self, look: Look) -> Pixels:
-        """All pixels of what ``look`` asks for."""
-
-        def make() -> Pixels:
-            if look.what == ORIGINAL:
-                return self._read().pixels
-            original = self.full(Look(ORIGINAL))
-            if look.is_layer:
-                return layer(getattr(Enhancer().decompose(original), look.what))
-            enhanced: Pixels = look.enhancer()(original)
-            return enhanced
-
-        return self.cache.get((self.id, look.key), make)
+    def part(self, look: Look, rows: slice, columns: slice) -> Photo:
+        """A part of what ``look`` asks for, pixel by pixel."""
+        preview = self.preview
+        original = self.cache.get((self.id, "full size"), lambda: self._read().pixels)
+        if look.what == ORIGINAL:
+            pixels = original[rows, columns]
+        elif look.is_layer:
+            pixels = layer_part(original, self._scenes["tecu"].exposure, look.what, rows, columns)
+        else:
+            full: Pixels = self.cache.get((self.id, look.key), lambda: look.enhancer()(original))
+            pixels = full[rows, columns]
+        if not pixels.size:
+            raise Refused(422, f"{self.name} has {self.size[0]} x {self.size[1]} pixels; this part is outside.")
+        return Photo(pixels.copy(), None, preview.metadata)
 
     def write(self, look: Look, folder: Path) -> Path:
         """The result as a file, by the very function that ``tecu enhance`` calls."""

@@ -18,7 +18,7 @@ from tecu.lowlight.denoise import noise_level
 from tecu.lowlight.enhancer import ROUNDING
 from tecu.lowlight.exposure import Exposure, amplification, illumination_at
 from tecu.lowlight.files import Metadata, Photo
-from tecu.lowlight.grid import shrink, whitepoint
+from tecu.lowlight.grid import enlarge, shrink, whitepoint
 from tecu.lowlight.model import HEADROOM, MODELS
 from tecu.lowlight.render import finished, render
 
@@ -118,6 +118,17 @@ def blended(pixels: Pixels, full: Pixels, strength: float) -> Pixels:
 def layer(values: Pixels) -> Pixels:
     """Illumination or reflectance as a picture of 8 bits."""
     return np.asarray(np.rint(255 * np.clip(values, 0.0, 1.0)), dtype=np.uint8)
+
+
+def layer_part(pixels: Pixels, exposure: Exposure, what: str, rows: slice, columns: slice) -> Pixels:
+    """A part of a layer of the full-size photo: ``I`` there, or ``O / I``; the rest is not computed."""
+    part = pixels[rows, columns].astype(np.float32) / np.float32(whitepoint(pixels.dtype))
+    brightest = part if part.ndim == 2 else part.max(axis=-1)
+    slope, offset = (enlarge(plane, pixels.shape[:2], rows)[:, columns] for plane in (exposure.slope, exposure.offset))
+    light = illumination_at(brightest, slope, offset)
+    if what == ILLUMINATION:
+        return layer(light)
+    return layer(part / (light if part.ndim == 2 else light[..., None]))
 
 
 def _shrunk(pixels: Pixels, longest: int) -> Pixels:
