@@ -41,6 +41,16 @@ class TestMSRCR:
         for i, j, c in np.ndindex(found.shape):
             assert found[i, j, c] == pytest.approx(np.log(125 * channels[i, j, c] / sum(channels[i, j])), rel=1e-4)
 
+    def test_a_hundredth_of_each_channel_is_clipped_at_either_end_and_a_flat_one_stays(self):
+        noise = np.random.default_rng(0).normal(size=(50, 40, 3)).astype(np.float32)
+        result = msrcr.balanced(noise, np.ones_like(noise))
+        assert np.allclose(np.mean(result <= 0, axis=(0, 1)), 0.01, atol=0.002)
+        assert np.allclose(np.mean(result >= 1, axis=(0, 1)), 0.01, atol=0.002)
+        flat = np.dstack([np.linspace(0, 1, 60).reshape(6, 10), np.full((6, 10), 0.7)]).astype(np.float32)
+        kept = msrcr.balanced(flat, np.full((6, 10, 2), 52.0, np.float32))
+        assert np.allclose(kept[..., 1], 0.2)
+        assert np.ptp(kept[..., 0]) > 1
+
 
 class TestGOLW:
     def test_the_system_against_dense_least_squares_over_result_and_windows(self):
