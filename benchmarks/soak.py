@@ -1,8 +1,8 @@
 """``python -m benchmarks.soak --minutes 30``: mixed work in one process until the time is up, and what it did to it.
 
 Each round enhances photos (some broken) in worker processes, learns a dictionary and codes with it, saves a run, goes
-on from the file and compares, kills a fit in mid-run and resumes it, feeds the loaders damaged files, and runs the engine
-on data of odd scales. Every result is checked. Memory, threads and open files are read after each round.
+on from the file and compares, kills a fit in mid-run and resumes it, feeds the loaders damaged files, and runs the
+engine on data of odd scales. Every result is checked. Memory, threads and open files are read after each round.
 """
 
 import argparse
@@ -168,12 +168,13 @@ def soak(minutes, seed=0):
         rounds.append((here.memory_info().rss / 2**20, here.num_threads(), here.num_fds()))
     spent = time.monotonic() - began
     assert not here.children(recursive=True) or all(_is_tracker(child) for child in here.children(recursive=True))
-    settled = max(1, len(rounds) // 4)  # by then all code is loaded and compiled
-    first, last = rounds[settled], rounds[-1]
+    # By the first quarter all code is loaded and compiled.
+    quarters = [rounds[max(1, len(rounds) * k // 4 - 1)] for k in (1, 2, 3, 4)]
+    first, last = quarters[0], quarters[-1]
     print(f"{spent / 60:.1f} minutes, {len(rounds)} rounds, {os.cpu_count()} cores, no check failed")
     for name, count in done.items():
         print(f"  {name}: {count} runs")
-    print(f"  memory after round {settled + 1}: {first[0]:.0f} MB, at the end: {last[0]:.0f} MB, ", end="")
+    print("  memory at each quarter:", ", ".join(f"{row[0]:.0f}" for row in quarters), "MB", end="; ")
     print(f"most: {max(row[0] for row in rounds):.0f} MB")
     print(f"  threads: {first[1]} and {last[1]}; open files: {first[2]} and {last[2]}; no process left behind")
 

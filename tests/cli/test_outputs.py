@@ -240,6 +240,12 @@ def test_reproduce_keeps_what_is_there(folder, monkeypatch, capsys):
     assert {path: path.read_bytes() for path in (folder / "photos").iterdir()} == before
 
 
+def test_reproduce_names_a_photo_that_cannot_be_read(folder, capsys):
+    (folder / "photos" / "a.png").write_bytes(b"no photo")
+    assert main(["reproduce", "figure2", "--quick", "--images", "photos", "-o", "out"]) == cli.INPUT_FAILED
+    assert "figure2: photos/a.png is not a photo" in capsys.readouterr().err
+
+
 def test_reproduce_makes_its_own_index_anew(folder, monkeypatch):
     monkeypatch.setattr("tecu.reproduce.lowlight_output.figure2", lambda out, *_, **__: [_table(out, "figure2")])
     monkeypatch.setattr("tecu.reproduce.lowlight_output.figure3", lambda out, *_, **__: [_table(out, "figure3")])

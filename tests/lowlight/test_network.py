@@ -111,6 +111,17 @@ def test_interrupted_training_takes_the_same_steps(folder, tmp_path):
         train(photos, Settings(steps=5, tone_pairs=32, tone_epochs=2), checkpoint=tmp_path / "state.pt")
 
 
+@pytest.mark.parametrize("content", [b"", b"no photo", b"\x89PNG\r\n\x1a\n broken"])
+def test_a_broken_photo_is_named_before_the_training(folder, tmp_path, capsys, content):
+    pytest.importorskip("torch")
+    from tecu.cli.main import main
+
+    (folder / "bad.png").write_bytes(content)
+    assert main(["train", str(folder), "-o", str(tmp_path / "model.onnx"), *QUICK]) == 1
+    assert "bad.png' cannot be read" in capsys.readouterr().err
+    assert not (tmp_path / "model.onnx").exists()
+
+
 def test_checkpoints_of_a_training_are_data_and_checked(folder, tmp_path):
     torch = pytest.importorskip("torch")
     from tecu.lowlight.training import Settings, load_photos, train

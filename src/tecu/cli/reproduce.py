@@ -13,8 +13,9 @@ from pathlib import Path
 import click
 
 from tecu.atomic import reason, shown
-from tecu.cli.main import PART_MISSING, Unwritable, report_problem
+from tecu.cli.main import INPUT_FAILED, PART_MISSING, Unwritable, report_problem
 from tecu.cli.outputs import check_outputs, refuse_inputs, unwritten
+from tecu.lowlight.files.errors import PhotoError
 
 # Each function takes the folder, whether to be quick, and where to say what is going on; it returns the files written.
 TARGETS = {
@@ -73,6 +74,9 @@ def reproduce(
             files = getattr(importlib.import_module(module), function)(folder, quick, say, **extra)
         except ValueError as error:
             raise click.UsageError(str(error)) from error
+        except PhotoError as error:
+            click.echo(f"{target}: {error}", err=True)
+            return INPUT_FAILED
         except ImportError as error:
             click.echo(f"{target}: {error}; install the missing part with pip install 'tecu[report]'", err=True)
             return PART_MISSING

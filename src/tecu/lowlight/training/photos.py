@@ -63,7 +63,11 @@ def _licences(path: Path) -> dict[str, dict[str, str]]:
 
 
 def _pixels(path: Path) -> np.ndarray[Any, Any]:
-    with Image.open(path) as image:
-        rgb = image.convert("RGB")
-        rgb.thumbnail((LONGEST_SIDE, LONGEST_SIDE), Image.Resampling.LANCZOS)
-        return np.asarray(rgb, dtype=np.uint8)
+    try:
+        with Image.open(path) as image:
+            rgb = image.convert("RGB")
+    except Exception as error:  # decoders differ in what they raise
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise ValueError(f"photos: {str(path)!r} cannot be read: {reason}") from error
+    rgb.thumbnail((LONGEST_SIDE, LONGEST_SIDE), Image.Resampling.LANCZOS)
+    return np.asarray(rgb, dtype=np.uint8)
