@@ -5,6 +5,7 @@ from importlib.resources import files
 
 import pytest
 from fastapi.testclient import TestClient
+from starlette.websockets import WebSocketDisconnect
 
 from serve.open_pages import HOME
 from tecu.serve import Limits, make_app
@@ -131,6 +132,11 @@ def test_scripts_and_page_agree_on_their_names():
     assert used <= set(ids)
     assert set(re.findall(r'(?:for|aria-controls|aria-labelledby|aria-describedby)="([\w-]+)"', page)) <= set(ids)
     assert not re.search(r"\son\w+=|\sstyle=|<script(?![^>]*src=)", page)  # the policy would not run them
+
+
+def test_no_web_socket_is_opened(home):
+    with pytest.raises(WebSocketDisconnect), home.websocket_connect("/"):
+        pass
 
 
 def test_no_documentation_page_of_the_framework_is_there(home):
