@@ -172,7 +172,7 @@ def test_compiling_is_announced_where_no_kernel_is_on_disk(tmp_path, monkeypatch
     assert announce_compiling()
     assert "compiling" in caplog.text
     (tmp_path / "somewhere").mkdir()
-    (tmp_path / "somewhere" / "kernels_code.greedy_codes-1.py311.nbi").touch()
+    (tmp_path / "somewhere" / "kernels_polish.codes_of-1.py311.nbi").touch()
     announce_compiling.cache_clear()
     assert not announce_compiling()
 

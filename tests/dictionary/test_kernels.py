@@ -187,5 +187,5 @@ print(codes.data.tobytes().hex(), D.tobytes().hex())
 def test_kernels_just_compiled_and_loaded_from_disk_give_the_same_bits(tmp_path):
     command, settings = [sys.executable, "-c", ONCE], {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
     answers = [subprocess.run(command, env=settings, capture_output=True, text=True, check=True) for _ in range(2)]
-    assert list(tmp_path.rglob("kernels_code.greedy_codes*.nbc"))
+    assert list(tmp_path.rglob("kernels_polish.codes_of*.nbc"))
     assert answers[0].stdout == answers[1].stdout

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -78,17 +78,52 @@ def greedy(
     path, the
     prefix with the least ``1/2 ||y - D'w||^2 + penalty ||w||_0`` is kept.
     """
-    from tecu.dictionary.kernels_code import greedy_codes
+    codes, _ = _coded(
+        correlations,
+        gram,
+        _no_codes(len(correlations), correlations.dtype),
+        stop,
+        penalty,
+        cap,
+        0.0,
+        2,
+        positive,
+        False,
+    )
+    return codes
+
+
+@lru_cache(maxsize=16)
+def _no_codes(samples: int, dtype: Any) -> tuple[Matrix, Matrix, Matrix]:
+    return np.zeros(samples + 1, np.int32), np.zeros(0, np.int32), np.zeros(0, dtype)
+
+
+def _coded(
+    correlations: Matrix,
+    gram: Matrix,
+    old: tuple[Matrix, Matrix, Matrix],
+    stop: float,
+    penalty: float,
+    cap: int,
+    shift: float,
+    restart: int,
+    positive: bool,
+    polished: bool,
+) -> tuple[Codes, Matrix]:
+    """The kernel's codes from old ones (``indptr``, ``indices``, ``data``), and its report."""
+    from tecu.dictionary.kernels_polish import codes_of
 
     number = correlations.dtype.type
     cap = max(1, min(cap, len(gram)))
     codes = Codes.empty(len(correlations), cap, number)
+    report = np.empty((len(correlations), 2))
+    spare = np.empty(len(gram), number)
     mask = sign_mask(number, positive)
-    greedy_codes(
-        gram, number(0), correlations, correlations.view(mask.dtype), mask, number(stop), number(penalty), cap,
-        number(PIVOT), codes.indices, codes.values, codes.counts,
+    codes_of(
+        gram, number(shift), correlations, *old, mask, float(stop), float(penalty), cap, PIVOT, restart, polished,
+        spare, spare.view(mask.dtype), codes.indices, codes.values, codes.counts, report,
     )  # fmt: skip
-    return codes
+    return codes, report
 
 
 @dataclass(frozen=True)
@@ -114,18 +149,9 @@ def polish(
 
     It minimises ``q(w) = 1/2 w'Gw - c'w + shift/2 ||w - old||^2 + penalty ||w||_0``. ``correlations`` is changed.
     """
-    from tecu.dictionary.kernels_polish import polish_codes
-
-    number = correlations.dtype.type
-    cap = max(1, min(cap, len(gram)))
-    codes = Codes.empty(len(correlations), cap, number)
-    report = np.empty((len(correlations), 2))
-    spare = np.empty(len(gram), number)
-    mask = sign_mask(number, positive=False)
-    polish_codes(
-        gram, number(shift), correlations, old.indptr, old.indices, old.data, mask, float(penalty), cap, PIVOT, restart,
-        spare, spare.view(mask.dtype), codes.indices, codes.values, codes.counts, report,
-    )  # fmt: skip
+    codes, report = _coded(
+        correlations, gram, (old.indptr, old.indices, old.data), penalty, penalty, cap, shift, restart, False, True
+    )
     change, settled = report.sum(axis=0)
     return Polished(codes.csr(len(gram)), float(change), len(report) - int(settled))
 
@@ -172,7 +198,7 @@ def sweep(
     ball), the others held. Blocks of atoms share one matrix product: the same iterates, faster. Threads take several
     blocks at a time, so that they meet less often. ``folded`` says that ``A`` is folded into its upper triangle.
     """
-    from tecu.dictionary.kernels_atoms import sweep_block, unfold
+    from tecu.dictionary.kernels_atoms import sweep_block
 
     exponent = int(np.frexp(np.max(np.abs(B), initial=0.0))[1])
     if abs(exponent) > LARGE_TOTALS:  # lengths would leave the range of float32; a power of two changes nothing else
@@ -184,8 +210,8 @@ def sweep(
     for first in range(0, m, size):
         end = min(first + size, m)
         if folded:
-            inside, place = np.empty((end - first, end - first), D.dtype), 0
-            unfold(np.ascontiguousarray(A[first:end, first:end]), inside)
+            half = 0.5 * A[first:end, first:end]
+            inside, place = half + half.T, 0
         else:
             inside, place = A, first
         U = team.by_columns(partial(_slopes, D, A, B, inside, slice(first, end), folded), D)

@@ -47,7 +47,6 @@ class BatchedFactorization(BlockCoupling):
         self.blocks = (*self.names, "D")
         self._team = team or Workers(1)
         self.half_square = 0.5 * self.rows.square()
-        self._room = np.empty((0, 0))
         self._totals: Totals | None = None
         self._atoms: Atoms | None = None
         self._visited: dict[str, tuple[dict[str, Any], float]] = {}
@@ -65,12 +64,6 @@ class BatchedFactorization(BlockCoupling):
     def team(self) -> Workers:
         """The threads that share a batch; no part of the problem."""
         return self._team
-
-    def room(self, samples: int, atoms: int) -> Matrix:
-        """Memory for the correlations of a batch, used again and again: fresh pages cost as much as the product."""
-        if self._room.shape[0] < samples or self._room.shape[1] != atoms:
-            self._room = np.empty((samples, atoms), self.rows.dtype)
-        return self._room[:samples]
 
     def batch(self, name: str) -> Matrix:
         """The samples of a block of codes, dense."""
@@ -149,9 +142,8 @@ class CodesOfBatch(QuadraticRestricted):
         return self.coupling.batch(self.block)
 
     def correlations(self, piece: slice = slice(None)) -> Matrix:
-        """``Y_b D`` of some samples, in memory that the next batch takes over."""
-        samples = self.samples
-        return np.matmul(samples[piece], self.atoms.rows.T, out=self.coupling.room(len(samples), len(self.gram))[piece])
+        """``Y_b D`` of some samples, in memory of its own."""
+        return np.asarray(self.samples[piece] @ self.atoms.rows.T)
 
     @cached_property
     def _value(self) -> float:

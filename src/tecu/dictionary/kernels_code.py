@@ -1,6 +1,6 @@
-"""Compiled sparse coding on the Gram matrix: greedy pursuit, polish, exact coordinate descent.
+"""Parts of the compiled coders: greedy pursuit on the Gram matrix, its argmax, sorting.
 
-Every routine works on ``q(w) = 1/2 w'Gw - c'w + penalty ||w||_0`` for one sample, ``G`` the Gram matrix of the atoms
+Every coder works on ``q(w) = 1/2 w'Gw - c'w + penalty ||w||_0`` for one sample, ``G`` the Gram matrix of the atoms
 and ``c`` the sample's correlations with them. A proximal term ``eta/2 ||w - w_prev||^2`` is part of it: ``shift = eta``
 is added to the diagonal of ``G``, and the caller adds ``eta w_prev`` to ``c``. Readable twins are in ``plain.py``.
 This module imports numba: import it lazily.
@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tecu.dictionary.compiled import compiled, part
+from tecu.dictionary.compiled import part
 
 BLOCK = 64  # correlations compared at a time in the argmax
 
@@ -127,6 +127,16 @@ def _greedy_one(
 
 
 @part
+def _back_substitute(R: Any, b: Any, t: Any, w: Any) -> Any:
+    """``w`` with ``R w = b``, ``R`` upper triangular: the coefficients at the end of a greedy path."""
+    for r in range(t - 1, -1, -1):
+        total = np.float64(b[r])
+        for s in range(r + 1, t):
+            total -= R[r, s] * w[s]
+        w[r] = total / R[r, r]
+
+
+@part
 def _sort(support: Any, w: Any, t: Any) -> Any:
     """Sort the first ``t`` atoms, as CSR wants them, and their coefficients with them."""
     for s in range(1, t):
@@ -135,42 +145,3 @@ def _sort(support: Any, w: Any, t: Any) -> Any:
             support[r], w[r] = support[r - 1], w[r - 1]
             r -= 1
         support[r], w[r] = j, x
-
-
-@compiled
-def greedy_codes(
-    G: Any,
-    shift: Any,
-    C: Any,
-    bits: Any,
-    mask: Any,
-    stop: Any,
-    penalty: Any,
-    cap: Any,
-    floor: Any,
-    indices: Any,
-    values: Any,
-    counts: Any,
-) -> Any:
-    """Orthogonal matching pursuit from scratch for each row of ``C`` (destroyed), by progressive orthogonalisation.
-
-    A path ends at ``cap`` atoms, when the next gain is at most ``stop``, or when the next atom is within ``floor`` of
-    the span of those chosen; of the path, the prefix with the least ``q`` is kept.
-    """
-    samples, m = C.shape
-    U = np.empty((cap, m), C.dtype)
-    R = np.empty((cap, cap), C.dtype)
-    b = np.empty(cap, C.dtype)
-    order, inside = np.empty(cap, np.int32), np.empty(cap)
-    for s in range(cap):
-        order[s] = s
-    for p in range(samples):
-        t = _greedy_one(G, shift, C[p], bits[p], mask, stop, penalty, cap, floor, U, R, b, order, inside, indices[p])
-        counts[p] = t
-        w = values[p]
-        for r in range(t - 1, -1, -1):  # back-substitution R w = b
-            total = b[r]
-            for s in range(r + 1, t):
-                total -= R[r, s] * w[s]
-            w[r] = total / R[r, r]
-        _sort(indices[p], w, t)

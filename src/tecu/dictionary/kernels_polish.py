@@ -1,4 +1,6 @@
-"""Compiled refit, drop and insert of sparse codes on the Gram matrix, from an old support or from greedy ones.
+"""The compiled coder: greedy pursuit on the Gram matrix; refit, drop and insert from an old support or a greedy one.
+
+One kernel does both, so that the greedy part is compiled once.
 
 Notation as in ``kernels_code``: ``q(w) = 1/2 w'Gw - c'w + penalty ||w||_0``, ``shift`` on the diagonal of ``G``.
 Readable
@@ -12,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from tecu.dictionary.compiled import compiled, part
-from tecu.dictionary.kernels_code import _greedy_one, _largest, _sort, _subtract_rows
+from tecu.dictionary.kernels_code import _back_substitute, _greedy_one, _largest, _sort, _subtract_rows
 
 
 @part
@@ -149,7 +151,7 @@ def _polish_one(
 
 
 @compiled
-def polish_codes(
+def codes_of(
     G: Any,
     shift: Any,
     C: Any,
@@ -157,10 +159,12 @@ def polish_codes(
     old: Any,
     old_values: Any,
     mask: Any,
+    stop: Any,
     penalty: Any,
     cap: Any,
     floor: Any,
     restart: Any,
+    polish: Any,
     spare: Any,
     bits: Any,
     indices: Any,
@@ -170,10 +174,13 @@ def polish_codes(
 ) -> Any:
     """For each row of ``C``: refit, drop and insert from the old support, and from a greedy one; keep the better.
 
-    ``C`` holds ``Y D`` on entry; ``shift`` times the old code is added here. ``restart`` 0: greedy only where
-    there is no
-    old support; 1: also where an atom came in; 2: always. ``spare`` is one row of scratch, ``bits`` the same memory as
-    integers. ``report`` gets for each sample the change of ``q`` and whether the code is settled.
+    ``C`` holds ``Y D`` on entry; ``shift`` times the old code is added here. ``restart`` 0: greedy only where there is
+    no old support; 1: also where an atom came in; 2: always. ``spare`` is one row of scratch, ``bits`` the same memory
+    as integers. ``report`` gets for each sample the change of ``q`` and whether the code is settled.
+
+    A greedy path ends at ``cap`` atoms, when the next gain is at most ``stop``, or when the next atom is within
+    ``floor`` of the span of those chosen; of the path, the prefix with the least ``q`` is kept. Without ``polish`` and
+    with ``restart = 2`` that is the answer, and ``report`` says nothing.
     """
     samples, m = C.shape
     U = np.empty((cap, m), C.dtype)
@@ -186,7 +193,8 @@ def polish_codes(
     order = np.empty(cap, np.int32)
     for s in range(cap):
         order[s] = s
-    stop, narrow_floor = C.dtype.type(penalty), C.dtype.type(floor)  # the types of greedy_codes: compiled once
+    one = C.dtype.type
+    narrow_stop, narrow_penalty, narrow_floor = one(stop), one(penalty), one(floor)
     for p in range(samples):
         c = C[p]
         begin, end = starts[p], starts[p + 1]
@@ -214,7 +222,15 @@ def polish_codes(
                     break
                 for i in range(m):
                     spare[i] = c[i]
-                size = _greedy_one(G, shift, spare, bits, mask, stop, stop, cap, narrow_floor, U, R, b, order, v, s2)
+                size = _greedy_one(
+                    G, shift, spare, bits, mask, narrow_stop, narrow_penalty, cap, narrow_floor, U, R, b, order, v, s2
+                )
+            if not polish:
+                _back_substitute(R, b, size, w2)
+                t = size
+                for s in range(t):
+                    s1[s], w[s] = s2[s], w2[s]
+                break
             t2, inserted, value2, fixed2 = _polish_one(
                 G, shift, c, spare, bits, mask, penalty, cap, floor, s2, size, inverse, w2, v
             )
