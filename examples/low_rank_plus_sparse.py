@@ -31,7 +31,7 @@ def make_video(frames, side, random):
 def main():
     """Race from five starts."""
     args = options(__doc__)
-    count, frames, side, sweeps, theirs = (1, 12, 16, 10, 10) if args.quick else (5, 40, 48, 30, 70)
+    count, frames, side, sweeps, theirs = (1, 12, 16, 10, 10) if args.quick else (5, 40, 48, 42, 70)
     Y, moving, gain = make_video(frames, side, np.random.default_rng(0))
     blocks = {"g": terms.Simplex(total=float(frames)), "L": terms.NuclearNorm(0.6), "S": terms.L1(0.02)}
 

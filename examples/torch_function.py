@@ -21,7 +21,7 @@ from tecu import couplings, methods, stop, terms
 def main():
     """Race on the digits, black or white."""
     args = options(__doc__)
-    count, rows, sweeps, theirs = (1, 100, 20, 20) if args.quick else (5, 1000, 110, 400)
+    count, rows, sweeps, theirs = (1, 100, 20, 20) if args.quick else (5, 1000, 140, 400)
     B, m = torch.tensor(load_digits().data[:rows] > 8, dtype=torch.float64), 6
 
     def misfit(U, V):

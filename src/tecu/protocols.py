@@ -27,7 +27,8 @@ class Term(Protocol):
     """A simple function of one block.
 
     ``prox(x, step)`` is a *global* minimiser of ``term(z) + ||z - x||^2 / (2 step)``. Optional:
-    ``subdiff_distance(x, g)``, the distance of ``g`` to the subdifferential at ``x``.
+    ``subdiff_distance(x, g)``, the distance of ``g`` to the subdifferential at ``x``; ``prox_and_value(x, step)``, the
+    prox with the term's value there, where the two share work.
     """
 
     @property

@@ -164,6 +164,16 @@ class SubProblem:
         self.counters.proxes += 1
         return arrays.as_kind(self.term.prox(x, step), self.previous)
 
+    def prox_and_value(self, x: Array, step: float) -> tuple[Array, float]:
+        """``prox(x, step)`` and the term's value there."""
+        both = getattr(self.term, "prox_and_value", None)
+        if both is None:
+            point = self.prox(x, step)
+            return point, float(self.term.value(point))
+        self.counters.proxes += 1
+        point, value = both(x, step)
+        return arrays.as_kind(point, self.previous), float(value)
+
     def own_prox_linear(self, gamma: float) -> ProxStep | None:
         """The coupling's own prox-linear step of ``term + H`` from ``previous``, where it has one."""
         step = self.smooth.prox_linear(self.term, gamma)

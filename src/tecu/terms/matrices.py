@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from tecu.arrays import Array, all_finite, namespace, norm, unit_roundoff
+from tecu.arrays import Array, all_finite, host, namespace, norm, unit_roundoff
 from tecu.terms.base import (
     INFINITY,
     Addable,
@@ -97,14 +97,22 @@ class NuclearNorm(Addable):
 
     def prox(self, x: Array, step: float) -> Array:
         """``U diag(max(sigma - weight step, 0)) V^T``."""
+        return self.prox_and_value(x, step)[0]
+
+    def prox_and_value(self, x: Array, step: float) -> tuple[Array, float]:
+        """The prox and the value there, for one decomposition."""
         check_matrix(self, x)
         threshold = self.weight * checked_step(self, step)
+        total = 0.0
 
         def shrink(values: Array) -> Array:
+            nonlocal total
             u, sigma, vt = _svd(values)
-            return (u * namespace(values).clip(sigma - in_range(threshold, values), 0, None)) @ vt
+            left = namespace(values).clip(sigma - in_range(threshold, values), 0, None)
+            total = self.weight * float(np.sum(host(left), dtype=np.float64))
+            return (u * left) @ vt
 
-        return through_dense(shrink, x)
+        return through_dense(shrink, x), total
 
     def subdiff_distance(self, x: Array, g: Array) -> float:
         """The distance of ``g`` to ``weight (U V^T + R)``, ``x^T R = 0 = R x^T``, ``||R||_2 <= 1``."""

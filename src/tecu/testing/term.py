@@ -117,6 +117,12 @@ class _Probe:
             assert not shared, f"{self.prox} shares memory with its input; it must return a copy"
         again = self.term.prox(x, self.step)
         assert _same(p, again), f"{self.prox} gave two different answers for the same input"
+        both = getattr(self.term, "prox_and_value", None)
+        if both is not None:
+            point, value = both(x, self.step)
+            room = 64 * unit_roundoff(x) * math.sqrt(max(math.prod(x.shape), 1)) * (abs(self.value(p)) + norm(p))
+            agree = _same(point, p) and abs(value - self.value(p)) <= self.slack * room
+            assert agree, f"{_name(self.term)}.prox_and_value does not agree with prox and value"
         assert self.value(p) < math.inf, f"{self.prox} lies outside the domain: the value there is infinite"
         assert _same(p, again), f"{_name(self.term)}.value changed its input"
 

@@ -67,11 +67,11 @@ class ProxLinear:
         if lipschitz is None:
             gradient = sub.coupling_at_previous()[1]
             u, gamma, lipschitz, value = backtrack(sub, sub.previous, gradient, factor=self.step_factor)
+            term = float(sub.term.value(u))
         else:
             gamma = max(gamma, self.step_factor * lipschitz) or 1.0  # L = 0: H does not depend on the block here
             own = sub.own_prox_linear(gamma)
-            u = _prox_step(sub, gamma) if own is None else own.u
-        term = float(sub.term.value(u))
+            u, term = _prox_step(sub, gamma) if own is None else (own.u, float(sub.term.value(own.u)))
         if own is None:
             gradient = sub.coupling_at_previous()[1]
             move, fault = self._move(sub, u, gradient, gamma, term, sub.previous)
@@ -93,8 +93,7 @@ class ProxLinear:
         center = sub.previous + plan.alpha * last
         source = center if plan.beta == plan.alpha else sub.previous + plan.beta * last
         gradient = sub.coupling_grad(source)
-        u = sub.prox(arrays.gradient_step(center, gradient, plan.gamma), 1.0 / plan.gamma)
-        term = float(sub.term.value(u))
+        u, term = sub.prox_and_value(arrays.gradient_step(center, gradient, plan.gamma), 1.0 / plan.gamma)
         move, fault = self._move(sub, u, gradient, plan.gamma, term, center)
         value = sub.coupling_value(u) if self.safeguard else None
         if value is not None and not _falls_enough(sub, value, term, move, plan):
@@ -140,7 +139,7 @@ class ProxLinear:
                 sub, arrays.gradient_step(step.center, gradient, step.tau), step.tau, step.u, thorough=thorough
             )
         gradient = sub.coupling_at_previous()[1]
-        truth = _prox_step(sub, step.tau)
+        truth, _ = _prox_step(sub, step.tau)
         term, apart = float(sub.term.value(step.u)), step.u - truth
         # term(v) + <gradient, v - previous> + tau/2 ||v - previous||^2 at step.u, less the same at the true minimiser
         middle = 0.5 * (step.u + truth) - sub.previous
@@ -162,9 +161,9 @@ class ProxLinear:
         return None
 
 
-def _prox_step(sub: SubProblem, gamma: float) -> Array:
+def _prox_step(sub: SubProblem, gamma: float) -> tuple[Array, float]:
     gradient = sub.coupling_at_previous()[1]
-    return sub.prox(arrays.gradient_step(sub.previous, gradient, gamma), 1.0 / gamma)
+    return sub.prox_and_value(arrays.gradient_step(sub.previous, gradient, gamma), 1.0 / gamma)
 
 
 def _falls_enough(sub: SubProblem, after: float, term: float, move: float, plan: Plan) -> bool:
