@@ -5,8 +5,9 @@ for name in "${TECU_CHROMIUM:-}" chromium chromium-browser; do
 done
 if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
     export DEBIAN_FRONTEND=noninteractive
-    { apt-get install -y --no-install-recommends chromium ||
-        { apt-get update && apt-get install -y --no-install-recommends chromium; }; } >&2
+    # Where there is no network apt-get may wait for it for long.
+    install="timeout 180 apt-get install -y --no-install-recommends chromium"
+    { $install || { timeout 60 apt-get update && $install; }; } >&2
     command -v chromium && exit 0
 fi
 exit 1
