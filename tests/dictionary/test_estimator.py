@@ -1,5 +1,6 @@
 """What the estimator promises, on small data with a known answer and on awkward data."""
 
+import pickle
 import subprocess
 import sys
 import time
@@ -187,6 +188,21 @@ def test_callback_sees_every_sweep_and_may_stop(planted):
     model = L0DictionaryLearning(20, tol=0, callback=stop_at_two, random_state=0).fit(planted[0][:300])
     assert seen == [1, 2]
     assert model.status_ is tecu.Status.STOPPED
+
+
+@pytest.mark.parametrize(("sweeps", "passes"), [(1, 1), (2, 2), (9, 4)])
+def test_a_small_budget_makes_few_loose_passes(planted, caplog, sweeps, passes):
+    with caplog.at_level("INFO", logger="tecu"):
+        L0DictionaryLearning(24, penalty=0.01, max_iter=sweeps, random_state=0).fit(planted[0])
+    assert sum("loose pass" in line for line in caplog.messages) == passes
+
+
+def test_a_partly_fitted_model_goes_on_after_pickling(planted):
+    X = planted[0].astype(np.float32)
+    model = L0DictionaryLearning(24, penalty=0.01, random_state=0).partial_fit(X[:500])
+    copy = pickle.loads(pickle.dumps(model))
+    for batch in (X[500:1000], X[1000:1500]):
+        np.testing.assert_array_equal(model.partial_fit(batch).components_, copy.partial_fit(batch).components_)
 
 
 def test_a_resumed_fit_ends_where_the_whole_one_does(planted, tmp_path):

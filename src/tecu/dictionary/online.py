@@ -90,6 +90,9 @@ class OnlineDictionary:
         self.team = team or Workers(1)
         self._room = np.empty((0, m), D.dtype)
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_room": self._room[:0].copy()}  # scratch is not worth a place in a file
+
     def absorb(
         self, Y: Matrix, keep: float, looseness: float = 1.0, share: float = 1.0, misfits: bool = False
     ) -> list[Coded]:
