@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from tecu.couplings.base import BlockCoupling, QuadraticRestricted
-from tecu.dictionary.chunked import tasks
+from tecu.dictionary.chunked import expressions
 from tecu.dictionary.chunked.rowwise import Held, RowWise, Shared, compute
 from tecu.dictionary.chunked.samples import Samples
 from tecu.dictionary.coding import Matrix
@@ -100,7 +100,7 @@ class ChunkedFactorization(BlockCoupling):
             if known is codes and at is D:
                 return misfits
         base, chunks = self._near(codes, D)
-        fresh = compute(codes.run(tasks.reduce, "misfit", chunks=chunks, dictionary=self.atoms(D).shared))
+        fresh = compute(codes.run(expressions.reduce, "misfit", chunks=chunks, dictionary=self.atoms(D).shared))
         misfits = base.copy()
         misfits[chunks] = fresh
         if codes.node[0] == "leaf":
@@ -173,7 +173,7 @@ class CodesOfAll(QuadraticRestricted):
         start = self.coupling.value_by_totals(self.block, self.z)
         if u is self.previous:
             return start
-        gains = compute(u.run(tasks.reduce, "gain", [self.previous], dictionary=self.atoms.shared))
+        gains = compute(u.run(expressions.reduce, "gain", [self.previous], dictionary=self.atoms.shared))
         return start + math.fsum(gains)
 
     def grad(self, u: RowWise) -> RowWise:

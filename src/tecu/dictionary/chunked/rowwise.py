@@ -13,9 +13,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from tecu.dictionary.chunked import tasks
+from tecu.dictionary.chunked import expressions, tasks
+from tecu.dictionary.chunked.expressions import Job
 from tecu.dictionary.chunked.samples import Samples, large_graphs
-from tecu.dictionary.chunked.tasks import Job, Tally
+from tecu.dictionary.chunked.tasks import Tally
 from tecu.dictionary.coding import Matrix
 
 FAN_IN = 8  # tallies that one task adds up
@@ -138,7 +139,7 @@ class RowWise:
         chunks = len(self.samples.rows)
         seed = int(rng.integers(2**31))
         chosen = sorted(rng.permutation(chunks)[:TESTED_CHUNKS].tolist())
-        made = self.run(tasks.direction, "direction", [gradient], chosen, seed=seed)
+        made = self.run(expressions.direction, "direction", [gradient], chosen, seed=seed)
         parts: list[Any] = [None] * chunks
         for chunk, part in zip(chosen, persist(made), strict=True):
             parts[chunk] = part
@@ -163,7 +164,7 @@ class RowWise:
         job = Job(what, nodes, self.dtype, atoms=self.shape[1], **more)
         reached = [x.reached() for x in (self, *others)]
         # What needs no samples does not make a worker read them.
-        sources = self.samples.sources if dictionary or any(map(_has_gradient, nodes)) else self.samples.rows
+        sources = self.samples.sources if dictionary or any(map(expressions.has_gradient, nodes)) else self.samples.rows
         return [
             task(function)(job, sources[k], *(leaf.part(k) for leaf in leaves))
             for k in (range(len(self.samples.rows)) if chunks is None else chunks)
@@ -178,13 +179,13 @@ class RowWise:
 
     def ask(self, what: str, *others: RowWise, **more: Any) -> list[float]:
         """A number of each chunk."""
-        return compute(self.run(tasks.reduce, what, others, **more))
+        return compute(self.run(expressions.reduce, what, others, **more))
 
     def hold(self, **more: Any) -> RowWise:
         """The expression, or its prox (``term``, ``step``), as codes that the workers keep."""
         if self.node[0] == "leaf" and not more:
             return self
-        return self.of(("leaf", Held(persist(self.run(tasks.codes_of, "codes", **more)))))
+        return self.of(("leaf", Held(persist(self.run(expressions.codes_of, "codes", **more)))))
 
     @property
     def held(self) -> Held:
@@ -196,8 +197,10 @@ class RowWise:
     def tally(self) -> Tally:
         """``A``, ``B`` and numbers of the codes, here."""
         if "tally" not in self.facts:
-            job = Job("total", (), self.dtype)
-            made = [task(tasks.total)(job, source, self.held.part(k)) for k, source in enumerate(self.samples.sources)]
+            made = [
+                task(tasks.total)(self.dtype, source, self.held.part(k))
+                for k, source in enumerate(self.samples.sources)
+            ]
             (self.facts["tally"],) = compute([summed(made)])
         found: Tally = self.facts["tally"]
         return found
@@ -250,12 +253,6 @@ def summed(tallies: Sequence[Any]) -> Any:
     while len(tallies) > 1:
         tallies = [task(tasks.add)(*tallies[k : k + FAN_IN]) for k in range(0, len(tallies), FAN_IN)]
     return tallies[0]
-
-
-def _has_gradient(node: Any) -> bool:
-    if node[0] == "sum":
-        return any(_has_gradient(part) for _, part in node[1])
-    return node[0] == "grad" or (node[0] == "hessian" and _has_gradient(node[1]))
 
 
 def _bound(node: Any, leaves: list[Any]) -> Any:

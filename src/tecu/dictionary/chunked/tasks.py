@@ -121,130 +121,6 @@ def look(source: Any, dtype: Any, count: int, seed: tuple[int, ...]) -> Look:
     return Look(arrays.inner(Y, Y) if not bad else math.nan, bad, Y[chosen])
 
 
-# -- expressions, row by row ---------------------------------------------------------------------------------------
-
-
-class Job:
-    """A question about expressions: opaque to Dask, which would look for tasks inside tuples and dataclasses."""
-
-    def __init__(self, what: str, nodes: tuple[Any, ...], dtype: Any, **more: Any) -> None:
-        self.what, self.nodes, self.dtype, self.more = what, nodes, np.dtype(dtype), more
-
-
-class Rows:
-    """Evaluates expressions for some samples ``Y`` of a chunk; ``leaves`` are codes of these samples, or dictionaries.
-
-    ``("leaf", i)``, ``("apart", i)``, ``("sum", ((factor, node), ...))``, ``("grad", node, i)`` = ``(u D' - Y) D`` and
-    ``("hessian", node, i)`` = ``v D'D``, with ``D'`` the leaf ``i``.
-    """
-
-    def __init__(self, Y: Any, leaves: list[Any], dtype: np.dtype[Any], grams: dict[int, Matrix]) -> None:
-        self.Y, self.leaves, self.dtype = Y, leaves, dtype
-        self.grams = grams  # of the dictionaries, made once for all pieces of a chunk
-        self._known: dict[int, Any] = {}
-
-    def __call__(self, node: Any) -> Any:
-        """The value of a node."""
-        if id(node) not in self._known:
-            self._known[id(node)] = getattr(self, f"_{node[0]}")(*node[1:])
-        return self._known[id(node)]
-
-    def _leaf(self, place: int) -> Any:
-        return codes_in(self.leaves[place])
-
-    def _apart(self, place: int) -> Any:
-        return self.leaves[place].apart
-
-    def _sum(self, parts: Any) -> Any:
-        total = None
-        for factor, node in parts:
-            value = self(node)
-            if value is None:  # nothing is apart here, or a direction does not reach this chunk
-                continue
-            scaled = value if factor == 1.0 else value * self.dtype.type(factor)
-            total = scaled if total is None else total + scaled
-        return total
-
-    def _grad(self, node: Any, place: int) -> Any:
-        atoms = self.leaves[place]
-        return np.asarray((self(node) @ atoms - self.Y) @ atoms.T)
-
-    def _hessian(self, node: Any, place: int) -> Any:
-        v, atoms = self(node), self.leaves[place]
-        if not arrays.is_sparse(v):
-            return np.asarray((v @ atoms) @ atoms.T)
-        if place not in self.grams:
-            self.grams[place] = atoms @ atoms.T
-        return np.asarray(v @ self.grams[place]) if v.nnz else v  # the difference of two equal codes is empty
-
-    def misfit(self, node: Any, atoms: Matrix) -> float:
-        """``1/2 ||u D' - Y||^2``."""
-        misfit = self(node) @ atoms - self.Y
-        return 0.5 * arrays.inner(misfit, misfit)
-
-
-def _by_pieces(job: Job, source: Any, leaves: tuple[Any, ...]) -> Any:
-    """The pieces of a chunk with their leaves. A source that is a number of samples says that none are needed."""
-    Y = None if isinstance(source, int) else load(source, job.dtype)
-    grams: dict[int, Matrix] = {}
-    for piece in pieces(source if Y is None else len(Y), job.more["atoms"]):
-        parts = [leaf if leaf is None or isinstance(leaf, np.ndarray) else leaf[piece] for leaf in leaves]
-        yield piece, Rows(None if Y is None else Y[piece], parts, job.dtype, grams)
-
-
-def reduce(job: Job, source: Any, *leaves: Any) -> float:
-    """One number of a chunk."""
-    total = []
-    for _, rows in _by_pieces(job, source, leaves):
-        first, *others = job.nodes
-        if job.what == "inner":
-            total.append(arrays.inner(rows(first), rows(others[0]) if others else rows(first)))
-        elif job.what == "finite":
-            total.append(0.0 if arrays.all_finite(rows(first)) else 1.0)
-        elif job.what == "term":
-            total.append(float(job.more["term"].value(rows(first))))
-        elif job.what == "distance":
-            total.append(float(job.more["term"].subdiff_distance(rows(first), rows(others[0]))) ** 2)
-        elif job.what == "misfit":
-            total.append(rows.misfit(first, rows.leaves[-1]))
-        elif job.what == "gain":
-            total.append(rows.misfit(first, rows.leaves[-1]) - rows.misfit(others[0], rows.leaves[-1]))
-        else:
-            raise ValueError(f"unknown question {job.what!r}")
-    return math.fsum(total)
-
-
-def codes_of(job: Job, source: Any, *leaves: Any) -> Any:
-    """An expression, or its prox, as codes of a chunk."""
-    step = job.more.get("step")
-    parts = []
-    for _, rows in _by_pieces(job, source, leaves):
-        value = rows(job.nodes[0])
-        if step is not None:
-            value = job.more["term"].prox(value, step)
-        parts.append(arrays.as_kind(value, empty(1, 1, job.dtype)))
-    return stacked(parts, job.more["atoms"], job.dtype)
-
-
-def direction(job: Job, source: Any, *leaves: Any) -> Any:
-    """A direction for the gradient test: random on the codes' entries and a few more, and up the gradient there."""
-    from scipy.sparse import csr_array
-
-    rng = np.random.default_rng(job.more["seed"])
-    parts = []
-    for piece, rows in _by_pieces(job, source, leaves):
-        count, m = piece.stop - piece.start, job.more["atoms"]
-        codes, gradient = (arrays.as_kind(rows(node), np.empty(0, job.dtype)) for node in job.nodes)
-        chosen = np.concatenate([np.flatnonzero(codes), rng.integers(count * m, size=100)])
-        chosen = np.unique(chosen)
-        along = gradient.ravel()[chosen].astype(np.float64)
-        noise = rng.standard_normal(len(chosen))
-        values = noise / np.linalg.norm(noise) + along / (np.linalg.norm(along) or 1.0)
-        place = np.divmod(chosen, m)
-        parts.append(csr_array((values.astype(job.dtype), place), shape=(count, m)))
-    return stacked(parts, job.more["atoms"], job.dtype)
-
-
 # -- totals --------------------------------------------------------------------------------------------------------
 
 
@@ -267,9 +143,9 @@ def tally(codes: Any, Y: Matrix, numbers: Matrix) -> Tally:
     return Tally(folded, B, numbers)
 
 
-def total(job: Job, source: Any, part: Any) -> Tally:
+def total(dtype: Any, source: Any, part: Any) -> Tally:
     """The tally of codes that came without one."""
-    return tally(own(codes_in(part)), load(source, job.dtype), np.zeros(APART + 1))
+    return tally(own(codes_in(part)), load(source, dtype), np.zeros(APART + 1))
 
 
 def add(first: Tally, *others: Tally) -> Tally:
