@@ -238,6 +238,8 @@ class Solver:
         standing = dict(state.standing)
         pending: Visit | None = None
         known = state.coupling
+        # A value that was handed on comes from the one a visit before, and carries the rounding of that one.
+        older = state.visits[-2].value if len(state.visits) > 1 else state.start_value
         for block in self._order(t):
             index = len(log_) + (pending is not None)
             entered = time.perf_counter()
@@ -247,7 +249,8 @@ class Solver:
             value = h + math.fsum(s.term for s in standing.values())
             if pending is not None:
                 log_.append(replace(pending, value=value))
-            visit = self._record(sub, step, index, t, h, value)
+            visit = self._record(sub, step, index, t, (h, older), value)
+            older = value
             size = arrays.norm(step.u)
             if not (math.isfinite(visit.move) and math.isfinite(value) and math.isfinite(size)):
                 del log_[len(state.visits) :]
@@ -294,7 +297,7 @@ class Solver:
             seed=(self.seed, 2, index),
         )  # fmt: skip
 
-    def _record(self, sub: SubProblem, step: Step, index: int, sweep: int, h: float, psi: float) -> Visit:
+    def _record(self, sub: SubProblem, step: Step, index: int, sweep: int, h: Sequence[float], psi: float) -> Visit:
         kind = self.updates[sub.block].kind
         counters = sub.counters
         r = arrays.unit_roundoff(sub.previous)
@@ -307,7 +310,7 @@ class Solver:
             norm=sub.size_of_previous(), value=math.nan,
             error=step.error, tolerance=step.tolerance, inner=step.inner, tau=step.tau, lipschitz=step.lipschitz,
             descent=step.descent, weight=step.weight, reserve=step.reserve, reserve_before=step.reserve_before,
-            slack=2 * sub.value_slack(h) + magnitude, fault=step.fault,
+            slack=2 * sub.value_slack(*h) + magnitude, fault=step.fault,
             values=counters.values, gradients=counters.gradients, hessians=counters.hessians, proxes=counters.proxes,
             products=int(sub.memory.pop("products", 0)), strategy_calls=counters.strategy_calls,
         )  # fmt: skip
