@@ -102,7 +102,7 @@ def test_the_commands_use_a_running_scheduler(cluster, tmp_path, capsys):
     address = ["--scheduler", cluster.scheduler_address]
     assert main(["enhance", str(tmp_path / "in"), "-o", str(tmp_path / "out"), *address]) == 0
     assert len(list((tmp_path / "out").iterdir())) == 3
-    options = ["--components", "24", "--max-iter", "2", "--report", str(tmp_path / "page.html"), *address]
+    options = ["--components", "24", "--max-iter", "2", *address]
     assert main(["dictionary", "fit", str(tmp_path / "X.npy"), "-o", str(tmp_path / "model.npz"), *options]) == 0
     assert "holds for the whole run" in capsys.readouterr().out
     assert L0DictionaryLearning.load(tmp_path / "model.npz").components_.shape == (24, 16)
