@@ -217,6 +217,26 @@ def test_parts_of_the_same_name_are_refused(folder, capsys):
     assert "parts of the same name" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("out", "reason"),
+    [
+        ("b.png/c.png", "a part of its path is not a folder"),
+        ("b.png/deeper/", "a part of its path is not a folder"),
+        pytest.param("/proc/c.png", "no file can be made there",
+                     marks=pytest.mark.skipif(sys.platform != "linux", reason="has no /proc")),
+        pytest.param("/proc/new/", "no file can be made there",
+                     marks=pytest.mark.skipif(sys.platform != "linux", reason="has no /proc")),
+    ],
+)  # fmt: skip
+def test_photos_are_not_begun_where_nothing_can_be_written(folder, idle, capsys, out, reason):
+    assert (
+        main(["enhance", "a.png", "photos", "-o", out] if out.endswith("/") else ["enhance", "a.png", "-o", out]) == 5
+    )
+    complaint = capsys.readouterr().err
+    assert reason in complaint
+    assert len(complaint.splitlines()) == 1
+
+
 def test_an_existing_photo_names_overwrite(folder, capsys):
     assert main(["enhance", "a.png", "-o", "b.png"]) == cli.UNWRITABLE
     assert "b.png exists already; --overwrite replaces it" in capsys.readouterr().err

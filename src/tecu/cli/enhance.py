@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 from tecu.cli.main import INPUT_FAILED, PART_MISSING, UNWRITABLE, Unwritable, report_problem
-from tecu.cli.outputs import check_outputs, refuse_inputs, unwritten
+from tecu.cli.outputs import check_outputs, check_place, refuse_inputs, unwritten
 from tecu.cli.scheduler import connected, scheduler_option
 from tecu.lowlight.batch import Outcome, Settings, make_enhancer, results, run
 from tecu.lowlight.files import MAX_PIXELS
@@ -97,6 +97,8 @@ def enhance(
         raise click.UsageError("standard output takes the picture: leave out --json and --decompose")
     warnings.filterwarnings("ignore", module="PIL")  # remarks on damaged EXIF; what matters is in the notes
     _check_files(tasks, settings, page)
+    if tasks and not skip_existing and out not in (None, STREAM) and scheduler is None:
+        check_place(tasks[0].target)  # all of them lie below it
     outcomes = [_refused(refused) for refused in refusals]
     if tasks and (problem := _enhancer_problem(settings)) is not None:
         return problem

@@ -76,14 +76,29 @@ def _try(path: Name) -> None:
     """Make a file in the folder of ``path`` and remove it: no rule foretells what every file system allows."""
     if os.path.isdir(path) and not os.path.islink(path):
         raise unwritten(path, IsADirectoryError(errno.EISDIR, "is a folder"))
-    part = Path(path).parent / f".tecu-{secrets.token_hex(8)}{PART}"
     try:
         with contextlib.suppress(FileNotFoundError):
             os.lstat(path)  # a name that is too long
-        os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL))
-        part.unlink(missing_ok=True)
+        _make_and_remove(Path(path).parent)
     except OSError as error:
         raise unwritten(path, error) from error
+
+
+def check_place(path: Name) -> None:
+    """Refuse a file, whose folders may still have to be made, if nothing can be made in the nearest that is there."""
+    folder = Path(path).absolute().parent
+    while not os.path.lexists(folder):
+        folder = folder.parent
+    try:
+        _make_and_remove(folder)
+    except OSError as error:
+        raise Unwritable(f"{shown(path)} could not be written: {reason(error, folder / 'file')}") from error
+
+
+def _make_and_remove(folder: Path) -> None:
+    part = folder / f".tecu-{secrets.token_hex(8)}{PART}"
+    os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL))
+    part.unlink(missing_ok=True)
 
 
 def _identities(path: Name) -> Iterator[Any]:
