@@ -144,7 +144,7 @@ def equal() -> None:
 
 
 def overhead() -> None:
-    rows, chunks, sweeps = 16000, 6, 8
+    rows, chunks, sweeps = 50000, 4, 8
     X = np.concatenate([samples(c, rows, N, M, K, "float32") for c in range(chunks)])
     D = start_of(X, M)
     in_memory(X[:rows], rows, M, D, 1)  # compiled
