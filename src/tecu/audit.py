@@ -15,6 +15,7 @@ from tecu.problem import SubProblem
 from tecu.protocols import Term
 
 ENTRIES = 2**16  # of a large block, when its prox is tried against rivals
+SINGLE = 8  # entries that are changed one by one
 LITTLE = 1e-3  # how far along a line the slope of a term is looked at
 
 
@@ -29,7 +30,7 @@ def prox_fault(sub: SubProblem, found: Estimate) -> str | None:
     # ||u~ - x||^2 - ||v - x||^2 for v = previous and v = u, in inner products that do not cancel
     move = found.move
     excess = found.term - sub.term_at_previous()
-    excess += found.source_slope + found.tau * (found.step_along_move - 0.5 * move**2)
+    excess += found.source_slope + found.tau * (found.step_along_move - 0.5 * move * move)
     if excess > 0.0 and excess > _prox_slack(found, move, sub.term_at_previous()):
         return f"the prox of block {sub.block!r} is not a minimiser: the point it came from is better by {excess:.3g}"
     if found.source is sub.previous:
@@ -38,7 +39,7 @@ def prox_fault(sub: SubProblem, found: Estimate) -> str | None:
     if not math.isfinite(term):
         return None
     step = arrays.norm(found.step)
-    excess = found.term - term + arrays.inner(found.source_gradient, found.step) + 0.5 * found.tau * step**2
+    excess = found.term - term + arrays.inner(found.source_gradient, found.step) + 0.5 * found.tau * step * step
     if excess > 0.0 and excess > _prox_slack(found, step, term):
         return f"the prox of block {sub.block!r} is not a minimiser: the proposal itself is better by {excess:.3g}"
     return None
@@ -75,9 +76,9 @@ def beaten_prox(sub: SubProblem, x: Array, tau: float, point: Array, *, thorough
     """Whether a rival is better than ``point`` at ``q(v) = term(v) + tau/2 ||v - x||^2``; a sentence if so.
 
     Rivals lie on the lines from ``point`` towards ``x``, towards ``x`` on the support of ``point``, and towards zero;
-    further there are the prox with half and twice the step, and ``point`` without its smaller entries. A right prox is
-    beaten by nothing. If not ``thorough``, one line drawn at random is tried. Of a large block with a term that says
-    that it is a sum over entries, some entries will do.
+    further there are the prox with half and twice the step, the proxes of points near ``x``, and ``point`` without its
+    smaller entries or with a single one changed. A right prox is beaten by nothing. If not ``thorough``, one line drawn
+    at random is tried. Of a large block with a term that says that it is a sum over entries, some entries will do.
     """
     x, point = _some_entries(sub.term, x, point)
     term = float(sub.term.value(point))
@@ -92,7 +93,7 @@ def beaten_prox(sub: SubProblem, x: Array, tau: float, point: Array, *, thorough
         value = float(sub.term.value(rival))
         if not math.isfinite(value):
             return -math.inf
-        gain = term - value + tau * (along - 0.5 * length**2)
+        gain = term - value + tau * (along - 0.5 * length * length)
         slope = tau * (2 * far + length)
         return gain - slope * (lean + 8 * r * length) - 64 * r * shape * (abs(term) + abs(value))
 
@@ -106,7 +107,7 @@ def beaten_prox(sub: SubProblem, x: Array, tau: float, point: Array, *, thorough
             found = excess(point + place * direction, place * along, abs(place) * length)
             yield found
             # q(point + t d) is term - slope t + tau/2 t^2 ||d||^2 for small t
-            slope = found / place + 0.5 * tau * place * length**2
+            slope = found / place + 0.5 * tau * place * length * length
             best = slope / tau / length / length
             if abs(place) < 1.0 and 0.0 < best / place < math.inf:
                 yield excess(point + best * direction, best * along, abs(best) * length)
@@ -121,13 +122,32 @@ def beaten_prox(sub: SubProblem, x: Array, tau: float, point: Array, *, thorough
             if length > 0.0:
                 yield excess(rival, arrays.inner(apart, past), length)
 
+    def single_entries() -> Iterator[float]:
+        """One entry after the other towards ``x``, those farthest from it first."""
+        away = arrays.host(past)
+        count = min(away.size, SINGLE if away.size <= ENTRIES else 2)
+        for index in np.argpartition(np.abs(away).ravel(), away.size - count)[away.size - count :]:
+            mask = np.zeros(away.shape)
+            mask.ravel()[index] = 1.0
+            yield from on_line(past * arrays.from_numpy(mask, point), LITTLE, 1.0)
+
+    def neighbours() -> Iterator[float]:
+        """The prox of points near ``x``: all in the term's domain; for a convex term also points on the way there."""
+        random = np.random.default_rng(0)
+        for share in (1e-3, 0.03, 0.3, 0.3):
+            noise = arrays.from_numpy(random.standard_normal(tuple(point.shape)), point)
+            rival = arrays.as_kind(sub.term.prox(x + (share * (far + size) / shape) * noise, 1.0 / tau), point)
+            apart = rival - point
+            yield from on_line(apart, 1.0, LITTLE) if sub.term.is_convex else on_line(apart, 1.0)
+
     lines: list[Callable[[], Iterator[float]]] = [
         lambda: on_line(arrays.on_support(past, point), LITTLE, -LITTLE),
         lambda: on_line(point, LITTLE, -LITTLE, -1.0),
     ]
     if not arrays.is_sparse(point):
         lines.append(lambda: on_line(past, LITTLE, -LITTLE, 1.0))
-    tried = [*lines, off_line] if thorough else [lines[int(sub.rng.integers(len(lines)))]]
+    everywhere = [off_line] if arrays.is_sparse(point) else [off_line, single_entries, neighbours]
+    tried = [*lines, *everywhere] if thorough else [lines[int(sub.rng.integers(len(lines)))]]
     best = max((found for excesses in tried for found in excesses()), default=0.0)
     if best > 0.0:
         return f"the prox of block {sub.block!r} is not a minimiser: another point is better by {best:.3g}"

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 GROWTH, SHRINK = 2.0, 0.7
 MAX_DOUBLINGS = 100
+SUSPICIOUS = 1e6  # growth of a constant in one search
 
 
 def backtrack(
@@ -31,6 +32,7 @@ def backtrack(
     memory = sub.memory
     constant = float(memory["curvature"]) * SHRINK if "curvature" in memory else _first_guess(sub, u, gradient)
     constant += sub.eta
+    first = constant
     phi = None if sub.is_quadratic else sub.smooth_value(u)
     v, tau, needed, value = u, factor * constant, 0.0, phi
     for _ in range(MAX_DOUBLINGS):
@@ -39,8 +41,13 @@ def backtrack(
         needed, value = _curvature(sub, u, v, gradient, phi)
         if needed <= constant:
             break
-        constant = max(GROWTH * constant, min(needed, 1e3 * constant) * 1.01)
-    memory["curvature"] = max(constant - sub.eta, 1e-12 * constant)
+        growth = 1.01 * min(needed, 1e3 * constant) if math.isfinite(needed) else 0.0  # a step out of H's domain
+        constant = max(GROWTH * constant, growth)
+    # What only a step out of the domain or a false gradient asks for is not worth remembering.
+    if needed <= constant and (constant <= first * SUSPICIOUS or sub.trusts(constant)):
+        memory["curvature"] = max(constant - sub.eta, 1e-12 * constant)
+    else:
+        memory.pop("curvature", None)
     return v, tau, needed, value
 
 

@@ -94,7 +94,7 @@ def lyapunov(start_value: float, visits: Sequence[Visit]) -> list[float]:
     held: dict[str, float] = {}
     values = [start_value + math.fsum(reserves.values())]
     for visit in visits:
-        held[visit.block] = visit.weight * visit.move**2
+        held[visit.block] = visit.weight * visit.move * visit.move
         reserves[visit.block] = visit.reserve
         values.append(visit.value + math.fsum(held.values()) + math.fsum(reserves.values()))
     return values
@@ -108,8 +108,8 @@ def violations(start_value: float, visits: Sequence[Visit]) -> list[Visit]:
         if visit.fault is not None:
             found.append(visit)
             continue
-        missing = after - before + visit.descent * visit.move**2
-        if missing > visit.slack + 2 * math.ulp(before):  # Phi is a number itself, and may be far larger than Psi
+        missing = after - before + visit.descent * visit.move * visit.move
+        if not missing <= visit.slack + 2 * math.ulp(before):  # Phi is a number itself, and may be far larger than Psi
             sentence = (
                 f"the Lyapunov function fell {missing:.3g} less than the theorem says ({visit.outcome.value}); "
                 "a Lipschitz constant, a gradient or a prox is wrong"
@@ -132,7 +132,7 @@ def certify(
     """
     visits = list(state.visits)
     bad = violations(state.start_value, visits)
-    verdict, reason, holds_from = _verdict(state, visits, bad, [*theorem, *_schedule_faults(visits)])
+    verdict, reason, holds_from = _verdict(state, visits, bad, [*theorem, *_schedule_faults(state, visits)])
     return Certificate(
         verdict=verdict,
         reason=reason,
@@ -141,7 +141,7 @@ def certify(
         fallbacks=sum(visit.outcome is Outcome.FELL_BACK for visit in visits),
         descent_a=min((visit.descent for visit in visits), default=math.nan),
         slack=max((visit.slack for visit in visits), default=0.0),
-        assumptions=[*_assumptions(visits), *notes],
+        assumptions=[*_assumptions(visits), *notes, *(_failure(check) for check in state.checks if check.untold)],
         iterations=state.t,
         visits=len(visits),
         _residual=residual,
@@ -152,7 +152,14 @@ def _verdict(
     state: State, visits: Sequence[Visit], bad: Sequence[Visit], no_theorem: Sequence[str]
 ) -> tuple[Verdict, str, int | None]:
     failed = [check for check in state.checks if not check.passed]
+    # A claim that an audit has found to be false makes the visits that were not audited worthless.
+    false = [visit for visit in visits if visit.audited and visit.fault and visit.outcome is not Outcome.KEPT]
     blocking = [*(_failure(check) for check in failed), *no_theorem]
+    blocking += [
+        f"at iteration {visit.sweep}, block {visit.block!r}, {visit.fault} "
+        f"({len(bad)} of {len(visits)} visits are not covered)"
+        for visit in false[-1:]
+    ]
     if not visits:
         blocking.append("no block was visited")
     if blocking:
@@ -181,7 +188,7 @@ def _verdict(
 
 
 def _failure(check: Check) -> str:
-    return f"{check.name} failed for block {check.block!r}: {check.detail}"
+    return f"{check.name} {'told nothing' if check.untold else 'failed'} for block {check.block!r}: {check.detail}"
 
 
 def largest_gap(visits: Sequence[Visit]) -> tuple[str, int]:
@@ -202,7 +209,10 @@ def largest_gap(visits: Sequence[Visit]) -> tuple[str, int]:
     return worst, gap
 
 
-def _schedule_faults(visits: Sequence[Visit]) -> list[str]:
+def _schedule_faults(state: State, visits: Sequence[Visit]) -> list[str]:
+    never = sorted(set(state.z) - {visit.block for visit in visits})
+    if visits and never:
+        return [f"block {never[0]!r} was never visited"]
     block, gap = largest_gap(visits)
     if gap > LARGEST_GAP:
         return [f"the schedule is not essentially cyclic: block {block!r} rested for {gap} iterations"]

@@ -162,7 +162,7 @@ class Estimate:
             lean = 32 * arrays.unit_roundoff(sub.previous) * size * arrays.norm(start)
             return self.term - start_term + change, slack + self.floor * self.move + lean
         after, before = sub.coupling_value(self.point), sub.coupling_value_at_previous()
-        change = after - before + 0.5 * sub.eta * self.move**2
+        change = after - before + 0.5 * sub.eta * self.move * self.move
         return self.term - start_term + change, slack + sub.value_slack(after, before)
 
     @property

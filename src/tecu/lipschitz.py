@@ -186,13 +186,40 @@ def largest_singular_square(
     if method == "power":
         start = arrays.from_numpy(start_vector(factor.shape[1]), factor)
         transpose = factor.T
-        return power_iteration(lambda v: transpose @ (factor @ v), start, memory, key)
+        return power_on_diagonal(lambda v: transpose @ (factor @ v), start, memory, _column_squares(factor), key)
     if method == "svd":
         count_products(memory, 1)
         singular = np.linalg.svd(arrays.host(arrays.dense(factor)), compute_uv=False)
         return float(singular[0]) ** 2
     tall = factor.shape[0] >= factor.shape[1]
     return largest_eigenvalue(arrays.dense(factor.T @ factor if tall else factor @ factor.T), memory)
+
+
+def power_on_diagonal(
+    apply: Callable[[Array], Array], start: Array, memory: Memory, diagonal: Matrix, key: str = "power"
+) -> float:
+    """:func:`power_iteration` of a matrix whose diagonal is known; the answer is never below its largest entry.
+
+    Where the matrix is nearly diagonal, a vector kept from before hardly sees another entry that has grown: the
+    iteration then begins again from that one's unit vector.
+    """
+    found = power_iteration(apply, start, memory, key)
+    largest = int(np.argmax(diagonal)) if diagonal.size else 0
+    if diagonal.size and diagonal[largest] > found:
+        unit = np.zeros(diagonal.size)
+        unit[largest] = 1.0
+        memory[key] = unit
+        found = max(power_iteration(apply, start, memory, key), float(diagonal[largest]))
+    return found
+
+
+def _column_squares(factor: Array) -> Matrix:
+    """``||F e_j||^2`` for each column: the diagonal of ``F^T F``."""
+    if arrays.is_sparse(factor):
+        return np.asarray(factor.multiply(factor).sum(axis=0), dtype=np.float64).ravel()
+    values = arrays.host(factor)
+    squares: Matrix = np.einsum("ij,ij->j", values, values, dtype=np.float64)
+    return squares
 
 
 def largest_eigenvalue(gram: Array, memory: Memory) -> float:

@@ -150,6 +150,7 @@ class Solver:
         except _Diverged as trouble:
             log.warning("%s; iteration %d is the last good one", trouble, trouble.state.t)
             state, status = trouble.state, Status.DIVERGED
+            last.clear()  # it may hold visits of the sweep that was given up
         finally:
             for callback in callbacks:
                 getattr(callback, "close", lambda: None)()
@@ -201,15 +202,19 @@ class Solver:
                     RuntimeWarning,
                     stacklevel=3,
                 )
-        return Result(state, status, self._certificate(state, last))
+        return Result(state, status, self._certificate(state, status, last))
 
-    def _certificate(self, state: State, last: Mapping[str, Last]) -> Certificate:
+    def _certificate(self, state: State, status: Status, last: Mapping[str, Last]) -> Certificate:
         no_theorem = [
             f"block {block!r}: {update.theorem}" for block, update in self.updates.items() if update.theorem is not None
         ]
+        if status is Status.DIVERGED:
+            no_theorem.append(f"the run diverged after iteration {state.t}")
         notes = [
             f"block {b!r}: {note}" for b, term in self.problem.terms.items() for note in getattr(term, "unchecked", ())
         ]
+        if state.t and set(last) != set(state.z):
+            notes.append("visits before this run was resumed were true to their claims; its last ones are not audited")
         return certify(state, no_theorem, lambda: residual(self.problem, state, last), notes)
 
     def _audited(self, state: State, last: Mapping[str, Last]) -> State:

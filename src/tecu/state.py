@@ -128,6 +128,7 @@ class Check:
     block: str
     passed: bool
     detail: str
+    untold: bool = False  # it could not be made
 
 
 @dataclass(frozen=True)

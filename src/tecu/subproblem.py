@@ -185,7 +185,12 @@ class SubProblem:
     def lipschitz(self) -> float | None:
         """A Lipschitz constant of ``grad phi``: that of ``grad H`` plus ``eta``; ``None`` if the coupling has none."""
         if "lipschitz" not in self._cache:
-            self._cache["lipschitz"] = self.smooth.lipschitz(self.memory)
+            found = self.smooth.lipschitz(self.memory)
+            if found is not None and not 0.0 <= found < math.inf:
+                raise ValueError(
+                    f"block {self.block!r}: the Lipschitz constant must be a finite number >= 0, got {found!r}"
+                )
+            self._cache["lipschitz"] = found
         constant: float | None = self._cache["lipschitz"]
         return None if constant is None else constant + self.eta
 

@@ -110,7 +110,8 @@ class FactorRestricted(QuadraticRestricted):
         if self.method == "power" and self._gram is not None:
             gram = self._gram
             start = arrays.from_numpy(lipschitz.start_vector(gram.shape[0]), gram)
-            return lipschitz.power_iteration(lambda v: gram @ v, start, memory)
+            diagonal = np.diagonal(arrays.host(arrays.dense(gram))).astype(np.float64)
+            return lipschitz.power_on_diagonal(lambda v: gram @ v, start, memory, diagonal)
         if self.method == "gram" and self.factor.shape[1] <= self.factor.shape[0]:
             return lipschitz.largest_eigenvalue(self.gram, memory)
         return lipschitz.largest_singular_square(self.factor, self.method, memory)

@@ -104,4 +104,5 @@ def _half_misfit(Y: Matrix, codes: Any, atoms: Matrix, team: Workers | None = No
 
 def _largest_eigenvalue(gram: Matrix, memory: Memory) -> float:
     start = lipschitz.start_vector(len(gram)).astype(gram.dtype)
-    return lipschitz.power_iteration(lambda v: gram @ v, start, memory)
+    diagonal = np.diagonal(gram).astype(np.float64)
+    return lipschitz.power_on_diagonal(lambda v: gram @ v, start, memory, diagonal)

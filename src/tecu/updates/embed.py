@@ -193,7 +193,8 @@ class Embed:
             covered = last.error_norm <= 2 * last.tau * last.move
             if change <= slack and last.move > 0 and (covered or self.at_cap == "keep_if_descends"):
                 if self.at_cap == "keep_if_covered":
-                    return self._step(sub, rule, last, Outcome.COVERED, tolerance, inner)
+                    step = self._step(sub, rule, last, Outcome.COVERED, tolerance, inner)
+                    return replace(step, fault=prox_fault(sub, last), claim=claim_of(last))
                 step = self._step(sub, rule, last, Outcome.KEPT, tolerance, inner)
                 return replace(
                     step,
@@ -204,16 +205,19 @@ class Embed:
     def _fall_back(self, sub: SubProblem, rule: Tolerance, inner: int) -> Step:
         """A prox-gradient step on the sub-problem from ``previous``, ``tau >= L + eta``; grows if ``L`` was wrong."""
         gradient = sub.grad(sub.previous)
-        tau: float | None = None
-        while tau is None or sub.trusts(tau):
-            point, tau = sub.prox_gradient_step(sub.previous, gradient, tau)
+        point, tau = sub.prox_gradient_step(sub.previous, gradient)
+        if not sub.trusts(tau):  # a strategy's false gradient may have left a constant behind
+            sub.memory.pop("curvature", None)
+            point, tau = sub.prox_gradient_step(sub.previous, gradient)
+        while sub.trusts(tau):
             found = estimate(sub, Candidate(sub.previous, gradient, point, tau=tau))
             if found.is_finite:
                 change, slack = found.rise
                 if change <= slack:
                     step = self._step(sub, rule, found, Outcome.FELL_BACK, math.nan, inner)
-                    return replace(step, fault=prox_fault(sub, found))
+                    return replace(step, fault=prox_fault(sub, found), claim=claim_of(found))
             tau *= 2.0
+            point, tau = sub.prox_gradient_step(sub.previous, gradient, tau)
         fault = (
             f"no step of block {sub.block!r} lowers its sub-problem: gradient, prox, values and constants do not agree"
         )

@@ -77,7 +77,7 @@ class ProxLinear:
             move, fault = self._move(sub, u, gradient, gamma, term, sub.previous)
         else:
             move, fault = own.move, None
-            gain = sub.term_at_previous() - term - own.slope - 0.5 * gamma * move**2
+            gain = sub.term_at_previous() - term - own.slope - 0.5 * gamma * move * move
             if not gain >= 0.0:  # rounding or a fault: the gradient tells
                 fault = self._move(sub, u, sub.coupling_at_previous()[1], gamma, term, sub.previous)[1]
         descent = gamma - lipschitz / 2 if sub.term.is_convex else (gamma - lipschitz) / 2
@@ -117,7 +117,7 @@ class ProxLinear:
         move = arrays.norm(difference)
         gain = sub.term_at_previous() - term - arrays.inner(gradient, difference)
         if center is sub.previous:
-            gain -= 0.5 * gamma * move**2
+            gain -= 0.5 * gamma * move * move
         else:
             gain -= 0.5 * gamma * (arrays.distance(u, center) ** 2 - arrays.distance(sub.previous, center) ** 2)
         if gain >= 0.0:
@@ -135,9 +135,13 @@ class ProxLinear:
         """The prox against rivals; and a step that the coupling made by itself against the gradient and the prox."""
         if math.isnan(step.slope):
             gradient = sub.coupling_grad(step.source)
-            return beaten_prox(
-                sub, arrays.gradient_step(step.center, gradient, step.tau), step.tau, step.u, thorough=thorough
-            )
+            value = float(sub.term.value(step.u))
+            if not abs(value - step.term) <= 1e-3 * abs(value) + 64 * sub.rounding(step.tau) * max(step.move, 1.0):
+                return (
+                    f"the term of block {sub.block!r} claimed {step.term:.6g} with its prox, its value is {value:.6g}"
+                )
+            x = arrays.gradient_step(step.center, gradient, step.tau)
+            return beaten_prox(sub, x, step.tau, step.u, thorough=thorough)
         gradient = sub.coupling_at_previous()[1]
         truth, _ = _prox_step(sub, step.tau)
         term, apart = float(sub.term.value(step.u)), step.u - truth
@@ -170,4 +174,4 @@ def _falls_enough(sub: SubProblem, after: float, term: float, move: float, plan:
     before = sub.coupling_value_at_previous()
     change = term - sub.term_at_previous() + after - before
     held = sub.lyapunov_weight * (sub.previous_move or 0.0) ** 2
-    return change + (plan.weight + plan.descent) * move**2 <= held + sub.value_slack(after, before)
+    return change + (plan.weight + plan.descent) * move * move <= held + sub.value_slack(after, before)

@@ -45,6 +45,7 @@ class Proximal:
     def audit(self, sub: SubProblem, step: Step, thorough: bool = True) -> str | None:
         """An exact minimiser is a fixed point of the prox-gradient map, and no worse than where it came from."""
         sub = sub.with_eta(self.eta)
+        sub.coupling_at_previous()  # the floor of the tests rests on it
         found = estimate(sub, Candidate(step.u))
         stray = found.tau * arrays.distance(found.point, step.u)
         if stray > 1e3 * found.floor:
