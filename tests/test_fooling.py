@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 import pytest
 
 import tecu
 from problems import dictionary
-from tecu import Candidate, stop, strategies, terms
+from tecu import Candidate, couplings, stop, strategies, terms
 from tecu.inexact import estimate, judge
+from tecu.protocols import Restricted
 from tecu.tolerance import MovingTolerance
 
 
@@ -206,3 +208,156 @@ def test_a_right_prox_is_not_accused(term, dtype):
     for update in (tecu.ProxLinear(), tecu.ProxLinear(extrapolation=tecu.Inertial(0.2, 0.2))):
         result = tecu.Solver(problem, update).run(start, stop=stop.MaxIter(120))
         assert result.certificate.holds, result.certificate.reason
+
+
+# -- what is not a strategy's fault -----------------------------------------------------------------------------------
+
+
+def least_squares(**options):
+    """``1/2 ||x - 2||^2`` by functions."""
+    return couplings.Functions(
+        lambda z: 0.5 * float(np.sum((z["x"] - 2.0) ** 2)), {"x": lambda z: z["x"] - 2.0}, **options
+    )
+
+
+@pytest.mark.parametrize("constant", [np.nan, np.inf, -1.0])
+def test_a_constant_that_is_no_number_is_refused(constant):
+    problem = tecu.Problem(least_squares(lipschitz={"x": constant}), {"x": terms.Zero()})
+    with pytest.raises(ValueError, match="block 'x': the Lipschitz constant must be a finite number"):
+        tecu.Solver(problem, tecu.ProxLinear()).run({"x": np.ones(3)}, stop=stop.MaxIter(3))
+
+
+def test_a_block_that_is_never_visited_is_named():
+    problem, start = bare()
+    result = tecu.Solver(problem, tecu.ProxLinear(), schedule=lambda t: ["A", "B"]).run(start, stop=stop.MaxIter(9))
+    assert "block 's' was never visited" in result.certificate.reason
+    assert not result.certificate.holds
+
+
+def rubbish_after_a_false_step(sub, u):
+    while True:
+        sub.prox_gradient_step(u, -1e9 * sub.grad(u))
+        sub.memory["curvature"] = HUGE
+        yield u + 1e3
+
+
+@pytest.mark.parametrize("block", ["A", "s", "B"])
+def test_a_poisoned_memory_does_not_stop_the_fallback(block):
+    problem, start = bare()
+    updates = {name: tecu.ProxLinear() for name in problem.blocks}
+    updates[block] = tecu.Embed(rubbish_after_a_false_step, eta=1.0, max_inner=2)
+    result = tecu.Solver(problem, updates).run(start, stop=stop.MaxIter(40))
+    assert problem.stationarity(result.z) < 0.2 * problem.stationarity(start)
+
+
+class Poisson:
+    """``sum x - y log x``, which is not a number outside its domain."""
+
+    blocks = ("x",)
+    y = np.array([3.0, 1.0, 2.0, 5.0])
+
+    def value(self, z):
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return float(np.sum(z["x"] - self.y * np.log(z["x"])))
+
+    def grad(self, block, z):
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return 1 - self.y / z["x"]
+
+
+@pytest.mark.parametrize(
+    "strategy", [lambda u: -u, strategies.ProxGradient(), strategies.FISTA()], ids=["network", "pg", "fista"]
+)
+def test_proposals_outside_the_domain_do_not_stop_the_run(strategy):
+    problem = tecu.Problem(Poisson(), {"x": terms.Box(1e-9, 100.0)})
+    result = tecu.Solver(problem, tecu.Embed(strategy, eta=0.1)).run({"x": np.full(4, 0.01)}, stop=stop.MaxIter(400))
+    assert result.certificate.holds, result.certificate.reason
+    np.testing.assert_allclose(result.z["x"], Poisson.y, rtol=1e-3)
+
+
+class TightBox:
+    """A box whose prox clips its first entry too tightly."""
+
+    is_convex = True
+
+    def value(self, x):
+        return terms.Box(-1.0, 1.0).value(x)
+
+    def prox(self, x, step):
+        clipped = np.clip(x, -1.0, 1.0)
+        clipped.flat[0] = np.clip(clipped.flat[0], -0.3, 0.3)
+        return clipped
+
+
+class ClippedSimplex:
+    """The simplex with the classic mistake for a projection: clip and divide by the sum."""
+
+    is_convex = True
+
+    def value(self, x):
+        return terms.Simplex().value(x)
+
+    def prox(self, x, step):
+        clipped = np.maximum(x, 1e-12)
+        return clipped / clipped.sum()
+
+
+@pytest.mark.parametrize("term", [TightBox(), ClippedSimplex()], ids=["box", "simplex"])
+@pytest.mark.parametrize(
+    "update", [tecu.ProxLinear(), tecu.Embed(lambda u: u + 1e3, eta=1.0)], ids=["prox-linear", "fallback"]
+)
+def test_a_prox_that_is_wrong_in_one_place_or_inside_its_set_is_found_out(term, update):
+    target = np.array([2.0, 0.7, -0.4, 0.1])
+    coupling = couplings.Linear(np.eye(4), target)
+    problem = tecu.Problem(coupling, {"x": term})
+    result = tecu.Solver(problem, update).run({"x": np.full(4, 0.25)}, stop=stop.MaxIter(30))
+    assert not result.certificate.holds
+    assert "prox" in result.certificate.reason
+
+
+class HalfInside(ScaledProduct):
+    """A coupling that is another function when only one block is looked at."""
+
+    def restrict(self, block, z):
+        class Half(Restricted):
+            def value_and_grad(self, u):
+                value, gradient = super().value_and_grad(u)
+                return 0.5 * value, 0.5 * gradient
+
+        return Half(self, block, z)
+
+
+class FalseHessian(ScaledProduct):
+    def hessian(self, block, z, v):
+        return 1e8 * v
+
+
+@pytest.mark.parametrize(("kind", "word"), [(HalfInside, "block alone"), (FalseHessian, "hessian")])
+def test_a_coupling_that_contradicts_itself_is_found_out(kind, word):
+    problem, start = bare()
+    problem = tecu.Problem(kind(problem.coupling.Y), problem.terms)
+    result = tecu.Solver(problem, tecu.ProxLinear()).run(start, stop=stop.MaxIter(5))
+    assert not result.certificate.holds
+    assert word in result.certificate.reason
+
+
+def test_a_residual_that_vanishes_raises_no_alarm():
+    """Near an exact solution of a user's own least squares all numbers are rounding."""
+    for dtype in (np.float64, np.float32):
+        problem = tecu.Problem(least_squares(lipschitz={"x": 1.0}), {"x": terms.Zero()})
+        for count in (5, 10, 15, 30):
+            start = {"x": np.linspace(-1, 1, 5).astype(dtype)}
+            result = tecu.Solver(problem, tecu.ProxLinear()).run(start, stop=stop.MaxIter(count))
+            assert result.certificate.holds, result.certificate.reason
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_constant_of_nearly_orthogonal_columns_is_never_too_small(seed):
+    """One entry a row: the Gram matrix of the codes is diagonal, and its largest entry changes from visit to visit."""
+    rng = np.random.default_rng(seed)
+    Y = 3 * rng.normal(size=(5, 3))[:, rng.integers(3, size=20)] + rng.normal(size=(5, 20))
+    problem = tecu.Problem(couplings.MatrixFactorization(Y), {"W": terms.KSparse(1), "D": terms.Box(-20.0, 20.0)})
+    start = problem.project({"W": np.abs(rng.normal(size=(20, 3))), "D": Y[:, :3]})
+    for state in islice(tecu.Solver(problem, tecu.ProxLinear()).iterate(start), 25):
+        used = [visit.lipschitz for visit in state.visits.of_sweep(state.t) if visit.block == "D"]
+        assert used[0] >= np.linalg.norm(state.z["W"], 2) ** 2 * (1 - 1e-9)

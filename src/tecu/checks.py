@@ -11,6 +11,7 @@ import numpy as np
 from tecu import arrays
 from tecu.arrays import Array
 from tecu.problem import Problem, SubProblem
+from tecu.protocols import Restricted
 from tecu.state import Check, State
 
 if TYPE_CHECKING:
@@ -81,11 +82,24 @@ def _check_gradient(
         noise += 64 * r * arrays.norm(x) * (abs(up - 2 * value + down) / s / s + abs(claimed)) / size
         allowed = (2 * r) ** (1 / 4) * (abs(difference) + abs(claimed)) + noise
         if abs(difference - claimed) <= allowed:
-            return Check(name, block, True, "the gradient agrees with differences of H")
+            curved = (up - 2 * value + down) / s / s
+            return _check_hessian(restricted, block, direction, curved, 4 * noise / s, name)
     if math.isnan(difference):
         return Check(name, block, True, "H is not finite close to the point", untold=True)
     detail = f"the gradient says {claimed:.6g} along a direction, differences say {difference:.6g}"
     return Check(name, block, False, detail)
+
+
+def _check_hessian(
+    restricted: Restricted, block: str, direction: Array, curved: float, noise: float, name: str
+) -> Check:
+    """``<v, hessian(v)>`` against the second difference of ``H`` along ``v``, where ``H`` is said to be quadratic."""
+    if restricted.is_quadratic():
+        claimed = arrays.inner(direction, restricted.hessian(direction))
+        if not abs(claimed - curved) <= 1e-3 * abs(curved) + noise:
+            detail = f"the hessian says {claimed:.6g} along a direction, differences say {curved:.6g}"
+            return Check(name, block, False, detail)
+    return Check(name, block, True, "the gradient agrees with differences of H")
 
 
 def _direction(x: Array, gradient: Array, rng: np.random.Generator) -> Array:

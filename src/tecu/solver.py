@@ -315,7 +315,7 @@ class Solver:
             norm=sub.size_of_previous(), value=math.nan,
             error=step.error, tolerance=step.tolerance, inner=step.inner, tau=step.tau, lipschitz=step.lipschitz,
             descent=step.descent, weight=step.weight, reserve=step.reserve, reserve_before=step.reserve_before,
-            slack=2 * sub.value_slack(*h) + magnitude, fault=step.fault,
+            slack=2 * sub.value_slack(*h) + sub.lean() + magnitude, fault=step.fault,
             values=counters.values, gradients=counters.gradients, hessians=counters.hessians, proxes=counters.proxes,
             products=int(sub.memory.pop("products", 0)), strategy_calls=counters.strategy_calls,
         )  # fmt: skip

@@ -261,6 +261,16 @@ class SubProblem:
             self._cache["size"] = arrays.norm(self.previous)
         return float(self._cache["size"])
 
+    def lean(self) -> float:
+        """``8 r ||grad H|| ||previous||``: what rounding of ``previous`` itself is worth, where nothing else tells.
+
+        A coupling that knows the size of the numbers it sums (``magnitude``) needs no such guess.
+        """
+        start = self._cache.get("start")
+        if start is None or type(self.smooth).magnitude is not Restricted.magnitude:
+            return 0.0
+        return 8.0 * arrays.unit_roundoff(self.previous) * arrays.norm(start[1]) * self.size_of_previous()
+
     def value_slack(self, *values: float) -> float:
         """How far values of ``H`` that should be equal may differ: ``8 sqrt(terms summed)`` units in the last place."""
         largest = max((self.smooth.magnitude(v) for v in values), default=0.0)
