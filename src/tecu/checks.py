@@ -28,39 +28,42 @@ def audit_due(seed: int, index: int) -> bool:
     return int(np.random.default_rng((seed, 3, group)).integers(AUDIT_EVERY)) == place
 
 
-def refuse_bad_gradients(problem: Problem, z: Mapping[str, Array]) -> None:
-    """Raise a sentence if a gradient at the start has the wrong shape or is not finite."""
-    for block, x in z.items():
-        gradient = problem.coupling.grad(block, z)
-        if tuple(gradient.shape) != tuple(x.shape):
-            raise ValueError(
-                f"block {block!r}: the coupling's gradient has shape {tuple(gradient.shape)}, "
-                f"but the block has shape {tuple(x.shape)}"
-            )
-        if not arrays.all_finite(gradient):
-            raise ValueError(f"block {block!r}: the coupling's gradient at start has NaN or Inf")
-
-
-def check_gradients(problem: Problem, z: Mapping[str, Array], seed: int, name: str) -> list[Check]:
+def check_gradients(
+    problem: Problem, z: Mapping[str, Array], seed: int, name: str, *, at_start: bool = False
+) -> list[Check]:
     """One directional difference a block: ``(H(z + s v) - H(z - s v)) / 2s`` against ``<grad_b H, v>``.
 
     The direction is half the gradient's own, so that the derivative is not lost in noise, half random, so that a
-    gradient that is wrongly zero is seen.
+    gradient that is wrongly zero is seen. At the start a gradient of the wrong shape, or one that is not finite, is
+    refused; and a Hessian is tested.
     """
     value = float(problem.coupling.value(z))
     return [
-        _check_gradient(problem, dict(z), value, block, np.random.default_rng((seed, 4, i)), name)
+        _check_gradient(problem, dict(z), value, block, np.random.default_rng((seed, 4, i)), name, at_start)
         for i, block in enumerate(z)
     ]
 
 
 def _check_gradient(
-    problem: Problem, z: dict[str, Array], value: float, block: str, rng: np.random.Generator, name: str
+    problem: Problem,
+    z: dict[str, Array],
+    value: float,
+    block: str,
+    rng: np.random.Generator,
+    name: str,
+    at_start: bool,
 ) -> Check:
     x = z[block]
     restricted = problem.restrict(block, z)
     seen, gradient = restricted.value_and_grad(x)
+    if tuple(gradient.shape) != tuple(x.shape):
+        raise ValueError(
+            f"block {block!r}: the coupling's gradient has shape {tuple(gradient.shape)}, "
+            f"but the block has shape {tuple(x.shape)}"
+        )
     if not arrays.all_finite(gradient):
+        if at_start:
+            raise ValueError(f"block {block!r}: the coupling's gradient at start has NaN or Inf")
         return Check(name, block, False, "the gradient has NaN or Inf")
     r = arrays.unit_roundoff(x)
     scale = 64 * r * math.sqrt(math.prod(x.shape))
@@ -82,6 +85,8 @@ def _check_gradient(
         noise += 64 * r * arrays.norm(x) * (abs(up - 2 * value + down) / s / s + abs(claimed)) / size
         allowed = (2 * r) ** (1 / 4) * (abs(difference) + abs(claimed)) + noise
         if abs(difference - claimed) <= allowed:
+            if not at_start:
+                return Check(name, block, True, "the gradient agrees with differences of H")
             curved = (up - 2 * value + down) / s / s
             return _check_hessian(restricted, block, direction, curved, 4 * noise / s, name)
     if math.isnan(difference):
