@@ -20,7 +20,7 @@ from tecu.arrays import inner
 from tecu.couplings.base import BlockCoupling, QuadraticRestricted
 from tecu.dictionary.coding import Matrix
 from tecu.dictionary.rows import Rows
-from tecu.dictionary.totals import Atoms, Totals, _half_misfit, _largest_eigenvalue
+from tecu.dictionary.totals import Atoms, FollowingTotals, Totals, _half_misfit, _largest_eigenvalue
 from tecu.dictionary.workers import Workers
 from tecu.protocols import Blocks, Memory
 
@@ -47,7 +47,7 @@ class BatchedFactorization(BlockCoupling):
         self.blocks = (*self.names, "D")
         self._team = team or Workers(1)
         self.half_square = 0.5 * self.rows.square()
-        self._totals: Totals | None = None
+        self._totals: FollowingTotals | None = None
         self._atoms: Atoms | None = None
         self._visited: dict[str, tuple[dict[str, Any], float]] = {}
         self._misfits: dict[str, tuple[Any, Matrix, float]] = {}
@@ -78,7 +78,7 @@ class BatchedFactorization(BlockCoupling):
     def totals(self, z: Blocks) -> Totals:
         """``A`` and ``B`` for the codes in ``z``."""
         if self._totals is None:
-            self._totals = Totals(self, z)
+            self._totals = FollowingTotals(self, z)
         self._totals.follow(z)
         return self._totals
 

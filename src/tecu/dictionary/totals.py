@@ -44,12 +44,34 @@ class Atoms:
 
 
 class Totals:
-    """``A = sum W_b'W_b`` (folded) and ``B = sum W_b'Y_b`` in float64, following the codes from visit to visit."""
+    """``A = W'W`` (folded) and ``B = W'Y`` of all samples, in float64: all that ``H`` as a function of ``D`` needs."""
+
+    def __init__(self, half_square: float, folded: Matrix, B: Matrix) -> None:
+        self.half_square, self.folded, self.B = half_square, folded, B  # half_square is 1/2 ||Y||^2
+
+    def unfolded(self, dtype: Any) -> Matrix:
+        """``A``."""
+        from tecu.dictionary.kernels_atoms import unfold
+
+        A = np.empty(self.folded.shape, dtype)
+        unfold(self.folded, A)
+        return A
+
+    def value(self, atoms: Atoms) -> float:
+        """``H`` by Gram matrices."""
+        from tecu.dictionary.kernels_atoms import inner_product
+
+        fit = 0.5 * inner_product(self.folded, atoms.gram) - inner_product(self.B, atoms.rows)
+        return float(max(0.0, self.half_square + fit))
+
+
+class FollowingTotals(Totals):
+    """Totals of codes in memory, batch by batch, that follow the codes from visit to visit."""
 
     def __init__(self, coupling: BatchedFactorization, z: Blocks) -> None:
-        m, n = z["D"].shape[1], z["D"].shape[0]
+        n, m = z["D"].shape
+        super().__init__(coupling.half_square, np.zeros((m, m)), np.zeros((m, n)))
         self.coupling = coupling
-        self.folded, self.B = np.zeros((m, m)), np.zeros((m, n))
         self._held: dict[str, Any] = {}
 
     def follow(self, z: Blocks) -> None:
@@ -67,21 +89,6 @@ class Totals:
                         codes.indptr, codes.indices, codes.data, Y, sign, self.folded, self.B, self.coupling.team
                     )
             self._held[name] = new
-
-    def unfolded(self, dtype: Any) -> Matrix:
-        """``A``."""
-        from tecu.dictionary.kernels_atoms import unfold
-
-        A = np.empty(self.folded.shape, dtype)
-        unfold(self.folded, A)
-        return A
-
-    def value(self, atoms: Atoms) -> float:
-        """``H`` by Gram matrices."""
-        from tecu.dictionary.kernels_atoms import inner_product
-
-        fit = 0.5 * inner_product(self.folded, atoms.gram) - inner_product(self.B, atoms.rows)
-        return float(max(0.0, self.coupling.half_square + fit))
 
 
 def _half_misfit(Y: Matrix, codes: Any, atoms: Matrix, team: Workers | None = None) -> float:

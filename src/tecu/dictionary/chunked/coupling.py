@@ -8,7 +8,6 @@ all that is needed, and they are here.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -20,7 +19,7 @@ from tecu.dictionary.chunked.rowwise import Held, RowWise, Shared, compute
 from tecu.dictionary.chunked.samples import Samples
 from tecu.dictionary.coding import Matrix
 from tecu.dictionary.coupling import Dictionary
-from tecu.dictionary.totals import Atoms
+from tecu.dictionary.totals import Atoms, Totals
 from tecu.dictionary.workers import Workers
 from tecu.protocols import Blocks, Memory, Term
 
@@ -69,9 +68,9 @@ class ChunkedFactorization(BlockCoupling):
         codes: RowWise = z["W"]
         m, n = z["D"].shape[1], z["D"].shape[0]
         if codes.facts.get("nonzeros") == 0:
-            return Totals(self, np.zeros((m, m)), np.zeros((m, n)))
+            return Totals(self.half_square, np.zeros((m, m)), np.zeros((m, n)))
         tally = codes.tally()
-        return Totals(self, tally.folded, tally.B)
+        return Totals(self.half_square, tally.folded, tally.B)
 
     def value_by_totals(self, block: str, z: Blocks) -> float:
         """``H(z)`` through the totals."""
@@ -123,30 +122,6 @@ class ChunkedFactorization(BlockCoupling):
         """``H`` as a function of the codes, or of the dictionary."""
         self.require(block)
         return TotalsDictionary(self, block, z) if block == "D" else CodesOfAll(self, block, z)
-
-
-@dataclass(frozen=True)
-class Totals:
-    """``A = W'W`` (folded) and ``B = W'Y`` of all chunks, in float64."""
-
-    coupling: ChunkedFactorization
-    folded: Matrix
-    B: Matrix
-
-    def unfolded(self, dtype: Any) -> Matrix:
-        """``A``."""
-        from tecu.dictionary.kernels_atoms import unfold
-
-        A = np.empty(self.folded.shape, dtype)
-        unfold(self.folded, A)
-        return A
-
-    def value(self, atoms: Atoms) -> float:
-        """``H`` by Gram matrices."""
-        from tecu.dictionary.kernels_atoms import inner_product
-
-        fit = 0.5 * inner_product(self.folded, atoms.gram) - inner_product(self.B, atoms.rows)
-        return float(max(0.0, self.coupling.half_square + fit))
 
 
 class TotalsDictionary(Dictionary):
