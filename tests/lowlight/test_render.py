@@ -9,6 +9,7 @@ from scipy.ndimage import gaussian_filter
 from lowlight.scenes import dark_scene, scene
 from tecu.lowlight import Enhancer, denoise, grid, kernels
 from tecu.lowlight.exposure import illumination_at, near_black
+from tecu.lowlight.features import percentiles
 from tecu.lowlight.render import render
 from tecu.lowlight.tone import Tone, curve_through, highlights_of, power_for, with_toe
 
@@ -50,6 +51,33 @@ def test_strips_leave_no_seams(noisy):
     for compiled in (False, True):
         result = render(tall, twice, True, compiled=compiled).astype(int)
         assert np.abs(result - result[::-1]).max() <= 1
+
+
+@pytest.mark.parametrize("size", [(300, 500), (129, 4700), (1000, 7), (2, 2)])
+def test_tiles_cover_every_pixel_once_and_all_that_is_noisy(size):
+    height, width = size
+    rng = np.random.default_rng(0)
+    for density in (0.0, 0.01, 0.2, 1.0):
+        share = (rng.random((min(height, 40), min(width, 60))) < density).astype(np.float32)
+        covered, smoothed = np.zeros(size, int), np.zeros(size, bool)
+        for (top, bottom, left, right), noisy in kernels.tiles(share, height, width):
+            covered[top:bottom, left:right] += 1
+            smoothed[top:bottom, left:right] |= noisy
+        assert np.all(covered == 1)
+        assert np.all(smoothed[grid.enlarge(share, size) > 0])
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_result_does_not_depend_on_the_tiles(noisy, channels, monkeypatch):
+    exposure = Enhancer().analyse(noisy)
+    pixels = np.ascontiguousarray(noisy[..., :channels])
+    noise, share = exposure.smoothing()
+    share[40:70], share[:, :9] = 0.0, 0.0
+    whole = kernels.render(pixels, exposure, (noise, share)).astype(int)
+    monkeypatch.setattr(kernels, "STRIP", 16)
+    monkeypatch.setattr(kernels, "WIDEST", 48)
+    assert len(list(kernels.tiles(share, *pixels.shape[:2]))) > 10
+    assert np.abs(kernels.render(pixels, exposure, (noise, share)).astype(int) - whole).max() <= 1
 
 
 @pytest.mark.parametrize("compiled", [False, True])
@@ -133,6 +161,20 @@ def test_power_reaches_the_target():
     picture = scene(80, 80)
     for target in (0.3, 0.45, 0.6):
         assert abs((picture ** power_for(picture, target) @ [0.299, 0.587, 0.114]).mean() - target) < 0.01
+
+
+def test_power_out_of_reach_is_the_nearest():
+    picture = scene(40, 40)
+    assert power_for(picture, 0.999) == pytest.approx(1 / 6)
+    assert power_for(picture, 1e-4) == pytest.approx(6.0)
+    assert power_for(np.zeros((4, 4, 3), np.float32), 0.4) == pytest.approx(1 / 6)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 1000])
+def test_percentiles_are_those_of_numpy(count):
+    values = np.random.default_rng(0).random(count)
+    wanted = [0.0, 1.0, 33.3, 50.0, 99.0, 100.0]
+    assert np.allclose(percentiles(values, wanted), np.percentile(values, wanted))
 
 
 @pytest.mark.parametrize("channels", [1, 3])

@@ -23,6 +23,7 @@ EPS_FLOOR = 1e-5
 MARGIN = 2 * (LUMA_RADIUS + 2 * COLOUR_RADIUS) + 2  # rows that a strip must see beyond its own; even, as cells are
 QUIET, LOUD = 2.0 / 255.0, 6.0 / 255.0  # below no smoothing, above all of it
 UNLIFTED, LIFTED = 1.3, 2.2  # the same for the amplification
+FAINT = 0.02  # a share so small is lost in rounding: it is taken for none, which saves time
 BANDS = 48  # triples of rows on which the noise is measured
 
 
@@ -50,7 +51,8 @@ def noise_level(pixels: Pixels, white: float) -> float:
 def smoothing_share(noise: Pixels, amplification: Pixels) -> Pixels:
     """How much of the smoothing to take, 0 to 1, for noise of that size in the result after that amplification."""
     loud = _smooth_step((noise - QUIET) / (LOUD - QUIET))
-    return loud * _smooth_step((amplification - UNLIFTED) / (LIFTED - UNLIFTED))
+    share = loud * _smooth_step((amplification - UNLIFTED) / (LIFTED - UNLIFTED))
+    return np.asarray(np.where(share < FAINT, 0.0, share))
 
 
 def _smooth_step(x: Pixels) -> Pixels:
@@ -61,7 +63,7 @@ def _smooth_step(x: Pixels) -> Pixels:
 def smoothed(picture: Pixels, noise: Pixels, share: Pixels) -> Pixels:
     """``picture`` (``h x w x c`` floats) with ``share`` of the smoothing for the local ``noise``.
 
-    The readable twin of :func:`tecu.lowlight.kernels_denoise.smoothed_strip`.
+    The readable twin of :func:`tecu.lowlight.kernels_denoise.smooth_tile`.
     """
     if picture.shape[2] == 1:
         plane = picture[..., 0]

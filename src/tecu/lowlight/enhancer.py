@@ -14,6 +14,7 @@ from tecu.history import History
 from tecu.lowlight import tone
 from tecu.lowlight.denoise import noise_level
 from tecu.lowlight.exposure import Exposure, amplification, crushed_noise, illumination_at
+from tecu.lowlight.features import brightest_of
 from tecu.lowlight.grid import enlarge, following, shrink, whitepoint
 from tecu.lowlight.images import pictures, through
 from tecu.lowlight.model import HEADROOM, MODELS, decompose, illumination
@@ -112,7 +113,7 @@ class Enhancer:
             raise ValueError(f"decompose: method {self.method!r} has no decomposition; {_names()} have one")
         pixels = found[0]
         small = _rgb(shrink(_rgb(pixels)))
-        brightest, proposal = np.ascontiguousarray(small.max(axis=-1)), self._proposal(small)
+        brightest, proposal = brightest_of(small), self._proposal(small)
         parts = decompose(brightest, brightest if proposal is None else proposal.illumination, self.method)
         slope, offset = following(parts.illumination, brightest)
         shape = pixels.shape[:2]
@@ -145,7 +146,7 @@ class Enhancer:
 
     def _analyse(self, pixels: Pixels) -> Exposure:
         small = shrink(_rgb(pixels))
-        brightest = np.ascontiguousarray(small.max(axis=-1))
+        brightest = brightest_of(small)
         proposal = self._proposal(small)
         found = illumination(brightest, brightest if proposal is None else proposal.illumination, self.method)
         slope, offset = following(found, brightest)

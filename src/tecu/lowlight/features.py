@@ -5,6 +5,7 @@ One definition serves training and use; a network is only as good as the agreeme
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,25 @@ def luma(picture: Pixels) -> Pixels:
     return np.asarray(picture @ LUMA.astype(picture.dtype, copy=False))
 
 
+def brightest_of(picture: Pixels) -> Pixels:
+    """``V = max(R, G, B)``, ``h x w``. (NumPy's ``max`` along the short axis takes ten times as long.)"""
+    return np.maximum(np.maximum(picture[..., 0], picture[..., 1]), picture[..., 2])
+
+
+def percentiles(values: Pixels, wanted: Sequence[float]) -> Pixels:
+    """``np.percentile(values, wanted)`` from one sorting.
+
+    >>> import numpy as np
+    >>> percentiles(np.array([3.0, 1.0, 2.0]), [0.0, 25.0, 100.0]).tolist()
+    [1.0, 1.5, 3.0]
+    """
+    ordered = np.sort(values, axis=None)
+    place = np.asarray(wanted) / 100.0 * (ordered.size - 1)
+    low = np.minimum(place.astype(np.intp), max(ordered.size - 2, 0))
+    high = np.minimum(low + 1, ordered.size - 1)
+    return np.asarray(ordered[low] + (place - low) * (ordered[high] - ordered[low]))
+
+
 def log_scale(x: Pixels) -> Pixels:
     """``log((x + 1/255) / (1 + 1/255))``: 0 at white, -5.5 at black."""
     return np.asarray(np.log((x + FLOOR) / (1.0 + FLOOR)))
@@ -38,7 +58,7 @@ def summary(picture: Pixels) -> Pixels:
     >>> summary(np.ones((4, 4, 3), dtype=np.float32)).round(3).tolist()[:3]
     [0.0, 0.0, 1.0]
     """
-    brightest = log_scale(picture.max(axis=-1))
+    brightest = log_scale(brightest_of(picture))
     y = luma(picture)
-    head = [brightest.mean(), np.percentile(brightest, 95.0), y.mean()]
-    return np.concatenate([head, np.percentile(y, PERCENTILES)]).astype(np.float32)
+    head = [brightest.mean(), *percentiles(brightest, [95.0]), y.mean()]
+    return np.concatenate([head, percentiles(y, PERCENTILES)]).astype(np.float32)

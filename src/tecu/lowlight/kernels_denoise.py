@@ -1,7 +1,9 @@
-"""The compiled twin of :func:`tecu.lowlight.denoise.smoothed`, for one strip of a large picture.
+"""The compiled twin of :func:`tecu.lowlight.denoise.smoothed`: tone and smoothing of a tile in one stream of rows.
 
-Strips are flat in the columns, ``R G B R G B ...``; planes are ``rows x columns`` of float32. Everything is done row by
-row on one-dimensional slices, which the compiler turns into vector code.
+A row of pixels goes through all stages a few rows behind the one before it, so that only some twenty rows of each stage
+exist, in rings, and stay in the processor's cache: tone, luma; slope and offset of the luma's guided filter, two rows
+later; the clean luma, two more; its cells of 2 x 2 with the colour differences; slopes and offsets of the colours, two
+rows of cells later; their means, two more; the result. Wide tiles are better: a call for a row costs some microseconds.
 """
 
 from __future__ import annotations
@@ -11,233 +13,214 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from tecu.lowlight.denoise import COLOUR_FACTOR, COLOUR_RADIUS, EPS_FLOOR, LUMA_FACTOR, LUMA_RADIUS
+from tecu.lowlight.denoise import COLOUR_FACTOR, EPS_FLOOR, LUMA_FACTOR, MARGIN
+from tecu.lowlight.kernels_rows import (
+    along_row,
+    colour_fit,
+    double_row,
+    down_products,
+    down_row,
+    down_squares,
+    half_difference,
+    halve_row,
+    line_row,
+    luma_fit,
+    luma_row,
+    mix_green,
+    mix_grey,
+    mix_red_or_blue,
+    scaled_row,
+)
+from tecu.lowlight.kernels_tone import around, join, tone_row, widen
 
 Pixels = np.ndarray[Any, Any]
 
-_RED, _GREEN, _BLUE = np.float32(0.299), np.float32(0.587), np.float32(0.114)
-_ONE, _ZERO, _HALF = np.float32(1.0), np.float32(0.0), np.float32(0.5)
-_QUARTER, _MOST = np.float32(0.25), np.float32(0.75)
+RING, SHORT = 24, 16  # rows that are kept: from the tone to the result, and from one stage to the next
 
 
-def work_space(rows: int, columns: int) -> tuple[Pixels, Pixels]:
-    """Planes of pixels and of cells, and row sums, for strips of up to that many rows."""
+def factors() -> Pixels:
+    """The numbers of the filters, handed over: the compiler's cache would not notice a change of the constants."""
+    return np.array([LUMA_FACTOR, COLOUR_FACTOR, EPS_FLOOR], dtype=np.float32)
+
+
+@njit(cache=True, nogil=True)
+def _near(y, count, ring):  # pragma: no cover
+    """The places in a ring of the five rows around ``y``, kept inside the picture."""
+    last = count - 1
     return (
-        np.empty(6 * rows * columns + 12 * ((rows + 1) // 2) * ((columns + 1) // 2), dtype=np.float32),
-        np.empty(columns + 2 * max(LUMA_RADIUS, COLOUR_RADIUS), dtype=np.float32),
+        max(y - 2, 0) % ring,
+        max(y - 1, 0) % ring,
+        y % ring,
+        min(y + 1, last) % ring,
+        min(y + 2, last) % ring,
     )
 
 
-def smoothed_strip(strip: Pixels, noise: Pixels, share: Pixels, space: Pixels, sums: Pixels, scale: Any) -> None:
-    """Smooth ``strip`` in place."""
-    # Handed over, not compiled in: the compiler's cache would not notice a change of the constants.
-    factors = np.array([LUMA_FACTOR, COLOUR_FACTOR, EPS_FLOOR], dtype=np.float32)
-    rows, columns = noise.shape
-    planes = space[: 6 * noise.size].reshape(6, rows, columns)
-    rows, columns = (rows + 1) // 2, (columns + 1) // 2
-    cells = space[6 * noise.size :][: 12 * rows * columns].reshape(12, rows, columns)
-    _smoothed_strip(strip, noise, share, planes, cells, sums, scale, factors)
-
-
 @njit(cache=True, nogil=True, fastmath=True)
-def _five(sums, out, share):  # pragma: no cover
+def _between(plane, y, top, down, left, across, lines, known, out):  # pragma: no cover
+    """A row of a map on the grid at the pixels; returns the line of the grid that ``lines`` begin with."""
+    upper, part = top[y], down[y]
+    if upper != known:
+        widen(plane[upper], left, across, lines[0])
+        widen(plane[min(upper + 1, plane.shape[0] - 1)], left, across, lines[1])
+    one, other = lines[0], lines[1]
     for x in range(out.size):
-        out[x] = (sums[x] + sums[x + 1] + sums[x + 2] + sums[x + 3] + sums[x + 4]) * share
+        out[x] = one[x] + part * (other[x] - one[x])
+    return upper
 
 
-@njit(cache=True, nogil=True, fastmath=True)
-def _slide(sums, new, old):  # pragma: no cover
-    for x in range(new.size):
-        sums[x] += new[x] - old[x]
+@njit(cache=True, nogil=True)
+def _fit_luma(y, rows, luma, noise, fits, sums, factors):  # pragma: no cover
+    a, b, c, d, e = _near(y, rows, SHORT)
+    down_squares(luma[a], luma[b], luma[c], luma[d], luma[e], sums[0], sums[1])
+    k = y % SHORT
+    luma_fit(sums[0], sums[1], noise, factors[0], factors[2], fits[0, k], fits[1, k])
 
 
-@njit(cache=True, nogil=True, fastmath=True)
-def _box(source, out, radius, sums):  # pragma: no cover
-    """Means over squares of radius 2, the border repeated: running sums down the columns, then along the rows."""
-    height, width = source.shape
-    share = _ONE / np.float32((2 * radius + 1) ** 2)
-    column = sums[radius : radius + width]
-    column[:] = _ZERO
-    for k in range(-radius, radius + 1):
-        column += source[min(max(k, 0), height - 1)]
-    for y in range(height):
-        sums[:radius] = column[0]
-        sums[radius + width : 2 * radius + width] = column[width - 1]
-        _five(sums, out[y], share)
-        _slide(column, source[min(y + radius + 1, height - 1)], source[max(y - radius, 0)])
+@njit(cache=True, nogil=True)
+def _clean_luma(y, rows, luma, clean, fits, sums):  # pragma: no cover
+    a, b, c, d, e = _near(y, rows, SHORT)
+    for k in range(2):
+        down_row(fits[k, a], fits[k, b], fits[k, c], fits[k, d], fits[k, e], sums[k])
+    line_row(sums[0], sums[1], luma[y % SHORT], clean[y % RING])
 
 
-@njit(cache=True, nogil=True, fastmath=True)
-def _luma_row(row, luma, square, scale):  # pragma: no cover
-    for x in range(luma.size):
-        y = (_RED * row[3 * x] + _GREEN * row[3 * x + 1] + _BLUE * row[3 * x + 2]) * scale
-        luma[x] = y
-        square[x] = y * y
+@njit(cache=True, nogil=True)
+def _make_cells(y, rows, planes, luma, clean, cells, grey, scale):  # pragma: no cover
+    """A row of cells: the guide, red and blue minus luma."""
+    upper, lower, k = 2 * y % RING, min(2 * y + 1, rows - 1) % RING, y % SHORT
+    halve_row(luma[2 * y % SHORT], luma[min(2 * y + 1, rows - 1) % SHORT], grey)
+    halve_row(clean[upper], clean[lower], cells[0, k])
+    half_difference(planes[upper, 0], planes[lower, 0], grey, cells[1, k], scale)
+    half_difference(planes[upper, 2], planes[lower, 2], grey, cells[2, k], scale)
 
 
-@njit(cache=True, nogil=True, fastmath=True)
-def _grey_row(row, luma, square, scale):  # pragma: no cover
-    for x in range(luma.size):
-        y = row[x] * scale
-        luma[x] = y
-        square[x] = y * y
+@njit(cache=True, nogil=True)
+def _fit_colours(y, rows, cells, noise, fits, sums, factors):  # pragma: no cover
+    a, b, c, d, e = _near(y, rows, SHORT)
+    guide, k = cells[0], y % SHORT
+    down_squares(guide[a], guide[b], guide[c], guide[d], guide[e], sums[0], sums[1])
+    for n in range(2):
+        plane = cells[1 + n]
+        down_products(
+            plane[a], plane[b], plane[c], plane[d], plane[e],
+            guide[a], guide[b], guide[c], guide[d], guide[e], sums[2], sums[3],
+        )  # fmt: skip
+        colour_fit(
+            sums[0], sums[1], sums[2], sums[3], noise, factors[1], factors[2], fits[2 * n, k], fits[2 * n + 1, k]
+        )
 
 
-@njit(cache=True, nogil=True, fastmath=True)
-def _luma_fit(mean, square, noise, factor, floor):  # pragma: no cover
-    """``square`` becomes the slope, ``mean`` the offset of the luma's guided filter."""
-    for x in range(mean.size):
-        m = mean[x]
-        variance = max(square[x] - m * m, _ZERO)
-        level = factor * noise[x]
-        slope = variance / (variance + level * level + floor)
-        square[x] = slope
-        mean[x] = m - slope * m
+@njit(cache=True, nogil=True)
+def _average_fits(y, rows, fits, means, sums):  # pragma: no cover
+    a, b, c, d, e = _near(y, rows, SHORT)
+    for n in range(4):
+        down_row(fits[n, a], fits[n, b], fits[n, c], fits[n, d], fits[n, e], sums[0])
+        along_row(sums[0], means[n, y % SHORT])
 
 
-@njit(cache=True, nogil=True, fastmath=True)
-def _colour_fit(mean, square, plane, product, noise, factor, floor):  # pragma: no cover
-    """``product`` becomes the slope, ``plane`` the offset of a colour difference."""
-    for x in range(mean.size):
-        m, p = mean[x], plane[x]
-        variance = max(square[x] - m * m, _ZERO)
-        level = factor * noise[x]
-        slope = (product[x] - m * p) / (variance + level * level + floor)
-        product[x] = slope
-        plane[x] = p - slope * m
+@njit(cache=True, nogil=True)
+def _result(y, cell_rows, planes, clean, means, wide, blend, share, unit):  # pragma: no cover
+    own = y // 2
+    other = min(max(own - 1 + y % 2 * 2, 0), cell_rows - 1)
+    for n in range(4):
+        double_row(means[n, own % SHORT], means[n, other % SHORT], blend, wide[n])
+    row = planes[y % RING]
+    guide = clean[y % RING]
+    mix_red_or_blue(row[0], guide, wide[0], wide[1], share, unit)
+    mix_green(row[1], guide, wide[0], wide[1], wide[2], wide[3], share, unit)
+    mix_red_or_blue(row[2], guide, wide[2], wide[3], share, unit)
 
 
-@njit(cache=True, nogil=True, fastmath=True)
-def _line(slope, guide, offset, out):  # pragma: no cover
-    for x in range(out.size):
-        out[x] = slope[x] * guide[x] + offset[x]
+@njit(cache=True, nogil=True)
+def _floats(rows, columns):  # pragma: no cover
+    return np.empty((rows, columns), np.float32)
 
 
-@njit(cache=True, nogil=True, fastmath=True)
-def _product(one, other, out):  # pragma: no cover
-    for x in range(out.size):
-        out[x] = one[x] * other[x]
+@njit(cache=True, nogil=True)
+def _rings(count, columns):  # pragma: no cover
+    return np.empty((count, SHORT, columns), np.float32)
 
 
-@njit(cache=True, nogil=True, fastmath=True)
-def _halve(upper, lower, out):  # pragma: no cover
-    """Two rows to means over cells of 2 x 2; a last odd column counts twice."""
-    pairs = upper.size // 2
-    for x in range(pairs):
-        out[x] = _QUARTER * (upper[2 * x] + upper[2 * x + 1] + lower[2 * x] + lower[2 * x + 1])
-    if pairs < out.size:
-        out[pairs] = _HALF * (upper[2 * pairs] + lower[2 * pairs])
+@njit(cache=True, nogil=True)
+def smooth_tile(
+    flat, out, tile, noise, share, slope, offset, top, down, left, across, gain, table, numbers, factors
+):  # pragma: no cover
+    """The result of a tile: rows ``tile[0]`` to ``tile[1]``, columns ``tile[2]`` to ``tile[3]``, even at the start.
 
+    The filters look at a margin around it.
+    """
+    first, last = max(tile[0] - MARGIN, 0), min(tile[1] + MARGIN, flat.shape[0])
+    start, stop = max(tile[2] - MARGIN, 0), min(tile[3] + MARGIN, left.size)
+    rgb = flat.shape[1] == 3 * left.size
+    channels = 3 if rgb else 1
+    source, target = slice(channels * start, channels * stop), slice(channels * tile[2], channels * tile[3])
+    inner, left, across = slice(tile[2] - start, tile[3] - start), left[start:stop], across[start:stop]
+    rows, columns, cell_rows, cell_columns = last - first, left.size, (last - first + 1) // 2, (left.size + 1) // 2
+    unit = np.float32(np.float32(1.0) / numbers[0])
 
-@njit(cache=True, nogil=True, fastmath=True)
-def _half_difference(upper, lower, channel, luma, out, scale):  # pragma: no cover
-    """A channel of two rows of pixels minus the luma, on cells of 2 x 2."""
-    share, pairs = _QUARTER * scale, upper.size // 6
-    for x in range(pairs):
-        k = 6 * x + channel
-        total = np.int32(upper[k]) + np.int32(upper[k + 3]) + np.int32(lower[k]) + np.int32(lower[k + 3])
-        out[x] = np.float32(total) * share - luma[x]
-    if pairs < out.size:
-        k = 6 * pairs + channel
-        out[pairs] = np.float32(np.int32(upper[k]) + np.int32(lower[k])) * _HALF * scale - luma[pairs]
+    planes, v, places = (
+        np.empty((RING, 3, columns), flat.dtype),
+        np.empty(columns, flat.dtype),
+        np.empty(columns, np.uint16),
+    )
+    ints = np.empty((2, columns), np.uint32)
+    floats, lines, wide, shares = (
+        _floats(2, columns),
+        _floats(8, columns),
+        _floats(4, columns),
+        np.empty(columns, np.float32),
+    )
+    luma, clean, noises, sums = (
+        _floats(SHORT, columns),
+        _floats(RING, columns),
+        _floats(SHORT, columns),
+        _floats(4, columns + 4),
+    )
+    fits, cells = _rings(2, columns), _rings(3, cell_columns)
+    colour_fits, means = _rings(4, cell_columns), _rings(4, cell_columns)
+    grey, blend, cell_sums = (
+        np.empty(cell_columns, np.float32),
+        np.empty(cell_columns + 2, np.float32),
+        _floats(4, cell_columns + 4),
+    )
 
-
-@njit(cache=True, nogil=True, fastmath=True)
-def _double(own, other, blend, out):  # pragma: no cover
-    """A row of pixels from its own row of cells and the nearest other."""
-    last = own.size - 1
-    for x in range(own.size):
-        blend[x] = _MOST * own[x] + _QUARTER * other[x]
-    out[0] = blend[0]
-    for x in range(1, (out.size + 1) // 2):
-        out[2 * x - 1] = _MOST * blend[x - 1] + _QUARTER * blend[x]
-        out[2 * x] = _MOST * blend[x] + _QUARTER * blend[x - 1]
-    if out.size % 2 == 0:
-        out[out.size - 1] = blend[last]
-
-
-@njit(cache=True, nogil=True, fastmath=True)
-def _rounded(value, scale):  # pragma: no cover
-    return np.int32(min(max(value, _ZERO), _ONE) / scale + _HALF)
-
-
-@njit(cache=True, nogil=True, fastmath=True)
-def _mix_rgb(row, clean, lines, share, scale):  # pragma: no cover
-    """``lines``: slope and offset of red, then those of blue."""
-    red_slope, red_offset, blue_slope, blue_offset = lines[0], lines[1], lines[2], lines[3]
-    for x in range(clean.size):
-        y, s = clean[x], share[x]
-        r, b = red_slope[x] * y + red_offset[x], blue_slope[x] * y + blue_offset[x]
-        g = -(_RED * r + _BLUE * b) / _GREEN
-        old = row[3 * x] * scale
-        row[3 * x] = _rounded(old + s * (y + r - old), scale)
-        old = row[3 * x + 1] * scale
-        row[3 * x + 1] = _rounded(old + s * (y + g - old), scale)
-        old = row[3 * x + 2] * scale
-        row[3 * x + 2] = _rounded(old + s * (y + b - old), scale)
-
-
-@njit(cache=True, nogil=True, fastmath=True)
-def _mix_grey(row, clean, luma, share, scale):  # pragma: no cover
-    for x in range(clean.size):
-        row[x] = _rounded(luma[x] + share[x] * (clean[x] - luma[x]), scale)
-
-
-@njit(cache=True, nogil=True, fastmath=True)
-def _smoothed_strip(strip, noise, share, planes, cells, sums, scale, factors):  # pragma: no cover
-    height, width = noise.shape
-    rgb = strip.shape[1] == 3 * width
-    luma, clean = planes[0, :height], planes[1, :height]
-    a, b, c, d = planes[2, :height], planes[3, :height], planes[4, :height], planes[5, :height]
-    for y in range(height):
-        if rgb:
-            _luma_row(strip[y], luma[y], a[y], scale)
-        else:
-            _grey_row(strip[y], luma[y], a[y], scale)
-    _box(luma, b, LUMA_RADIUS, sums)
-    _box(a, c, LUMA_RADIUS, sums)
-    for y in range(height):
-        _luma_fit(b[y], c[y], noise[y], factors[0], factors[2])
-    _box(b, a, LUMA_RADIUS, sums)
-    _box(c, d, LUMA_RADIUS, sums)
-    for y in range(height):
-        _line(d[y], luma[y], a[y], clean[y])
-    if not rgb:
-        for y in range(height):
-            _mix_grey(strip[y], clean[y], luma[y], share[y], scale)
-        return
-    _colours(strip, luma, clean, noise, share, cells, sums, scale, factors)
-
-
-@njit(cache=True, nogil=True, fastmath=True)
-def _colours(strip, luma, clean, noise, share, cells, sums, scale, factors):  # pragma: no cover
-    """Both colour differences by the fast guided filter, and the strip's pixels from them and the clean luma."""
-    height, width = clean.shape
-    rows, columns = cells.shape[1:]
-    grey, guide, mean, square = cells[0], cells[1], cells[2], cells[3]
-    level, a, b, c = cells[4], cells[5], cells[6], cells[7]
+    toned = louder = shared = -1  # lines of the grid that are at hand
+    fitted = cleaned = made = coloured = averaged = done = 0  # rows behind which a stage is complete
     for y in range(rows):
-        below = min(2 * y + 1, height - 1)
-        _halve(luma[2 * y], luma[below], grey[y])
-        _halve(clean[2 * y], clean[below], guide[y])
-        _product(guide[y], guide[y], a[y])
-        level[y] = noise[2 * y, ::2]
-    _box(guide, mean, COLOUR_RADIUS, sums)
-    _box(a, square, COLOUR_RADIUS, sums)
-    for place in range(2):
-        slope, offset = cells[8 + 2 * place], cells[9 + 2 * place]
-        for y in range(rows):
-            _half_difference(strip[2 * y], strip[min(2 * y + 1, height - 1)], 2 * place, grey[y], a[y], scale)
-            _product(a[y], guide[y], b[y])
-        _box(a, c, COLOUR_RADIUS, sums)
-        _box(b, a, COLOUR_RADIUS, sums)
-        for y in range(rows):
-            _colour_fit(mean[y], square[y], c[y], a[y], level[y], factors[1], factors[2])
-        _box(a, slope, COLOUR_RADIUS, sums)
-        _box(c, offset, COLOUR_RADIUS, sums)
-    lines, blend = np.empty((4, width), np.float32), np.empty(columns, np.float32)
-    for y in range(height):
-        own, other = y // 2, min(max(y // 2 - 1 + y % 2 * 2, 0), rows - 1)
-        for k in range(4):
-            _double(cells[8 + k, own], cells[8 + k, other], blend, lines[k])
-        _mix_rgb(strip[y], clean[y], lines, share[y], scale)
+        toned = around(slope, offset, top[first + y], left, across, lines, toned)
+        row = planes[y % RING]
+        tone_row(flat[first + y, source], row, v, lines, down[first + y], gain, table, numbers, floats, ints, places)
+        if rgb:
+            luma_row(row[0], row[1], row[2], numbers[0], luma[y % SHORT])
+        else:
+            scaled_row(row[0], numbers[0], luma[y % SHORT])
+        while fitted < rows and (fitted + 2 <= y or y == rows - 1):
+            level = noises[fitted % SHORT]
+            louder = _between(noise, first + fitted, top, down, left, across, lines[4:6], louder, level)
+            _fit_luma(fitted, rows, luma, level, fits, sums, factors)
+            fitted += 1
+        while cleaned < rows and (cleaned + 2 < fitted or fitted == rows):
+            _clean_luma(cleaned, rows, luma, clean, fits, sums)
+            cleaned += 1
+        if rgb:
+            while made < cell_rows and (2 * made + 1 < cleaned or cleaned == rows):
+                _make_cells(made, rows, planes, luma, clean, cells, grey, numbers[0])
+                made += 1
+            while coloured < cell_rows and (coloured + 2 < made or made == cell_rows):
+                _fit_colours(coloured, cell_rows, cells, noises[2 * coloured % SHORT], colour_fits, cell_sums, factors)
+                coloured += 1
+            while averaged < cell_rows and (averaged + 2 < coloured or coloured == cell_rows):
+                _average_fits(averaged, cell_rows, colour_fits, means, cell_sums)
+                averaged += 1
+        while done < rows and (min(done // 2 + 1, cell_rows - 1) < averaged if rgb else done < cleaned):
+            if tile[0] <= first + done < tile[1]:
+                shared = _between(share, first + done, top, down, left, across, lines[6:8], shared, shares)
+                row = planes[done % RING]
+                if rgb:
+                    _result(done, cell_rows, planes, clean, means, wide, blend, shares, unit)
+                    join(row[0, inner], row[1, inner], row[2, inner], out[first + done, target])
+                else:
+                    mix_grey(row[0], clean[done % RING], shares, unit)
+                    out[first + done, target] = row[0, inner]
+            done += 1

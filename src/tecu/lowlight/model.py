@@ -32,6 +32,7 @@ ALPHA, BETA = 1.0, 1.0  # for a grid whose longest side is 192
 ETA_I, ETA_R = 0.2, 1e-4  # a larger eta_R freezes R at its start; a smaller eta_I needs more inner steps
 HEADROOM = 0.97  # I >= O / 0.97 keeps R, and with it the result, off the white point
 MAX_OUTER, MAX_INNER = 8, 10
+STILL = 4e-3  # relative change at which to stop: one of 255 levels
 DARKEST = 1.0 / 1024.0  # lower bound of I, so that 1 / I stays bounded on black
 
 
@@ -103,13 +104,13 @@ def decompose(observed: Pixels, proposal: Pixels, method: str = "tecu") -> Decom
 
 
 def solve(
-    observed: Pixels, proposal: Pixels, method: str = "tecu", *, max_iter: int = MAX_OUTER, tol: float = 1e-3
+    observed: Pixels, proposal: Pixels, method: str = "tecu", *, max_iter: int = MAX_OUTER, tol: float | None = None
 ) -> Result:
     """Run the solver of that method until the blocks change by less than ``tol`` or ``max_iter`` is reached."""
     solver, start = MODELS[method](observed, proposal)
     with warnings.catch_warnings():  # on a black or a white picture a block rightly stays where it is
         warnings.filterwarnings("ignore", message="block .* never moved", category=RuntimeWarning)
-        return solver.run(start, stop=_rule(tol, max_iter))
+        return solver.run(start, stop=_rule(method, max_iter, tol))
 
 
 def illumination(observed: Pixels, proposal: Pixels, method: str = "tecu") -> Pixels:
@@ -121,7 +122,7 @@ def illumination(observed: Pixels, proposal: Pixels, method: str = "tecu") -> Pi
     True
     """
     solver, start = MODELS[method](observed, proposal)
-    rule, light = _rule(), start["I"]
+    rule, light = _rule(method), start["I"]
     for state in solver.iterate(start):
         light = state.z["I"]
         if rule.check(state, solver.problem) is not None:
@@ -129,8 +130,9 @@ def illumination(observed: Pixels, proposal: Pixels, method: str = "tecu") -> Pi
     return light
 
 
-def _rule(tol: float = 1e-3, max_iter: int = MAX_OUTER) -> stop.Rule:
-    return stop.RelativeChange(tol) | stop.MaxIter(max_iter)
+def _rule(method: str, max_iter: int = MAX_OUTER, tol: float | None = None) -> stop.Rule:
+    still = STILL if MODELS[method] is anchored else STILL / 4  # the others move on long after they move little
+    return stop.RelativeChange(still if tol is None else tol) | stop.MaxIter(max_iter)
 
 
 def _start(problem: Problem, observed: Pixels, light: Pixels | None = None) -> dict[str, Pixels]:

@@ -15,13 +15,14 @@ from typing import Any
 
 import numpy as np
 
-from tecu.lowlight.features import luma
+from tecu.lowlight.features import brightest_of, luma, percentiles
 
 Pixels = np.ndarray[Any, Any]
 
 RULE_EXPONENT = 0.7
 RULE_WEIGHT = 0.75
 BLACK = 0.008  # two of 255 levels; darker pixels count less towards the mean luma that the rule aims at
+MOST_STEPS, NEAR_ENOUGH = 16, 2e-5  # of the search for the power; a two-hundredth of an 8-bit level
 SAMPLES = 4096  # values of the curve that are kept
 
 
@@ -73,17 +74,35 @@ def rule_weight(mean: float) -> float:
 
 
 def power_for(picture: Pixels, target: float, weight: Pixels | None = None) -> float:
-    """The ``p`` in [1/6, 6] with (weighted) mean luma of ``picture^p`` equal to ``target``."""
+    """The ``p`` in [1/6, 6] with (weighted) mean luma of ``picture^p`` equal to ``target``.
+
+    The mean falls in ``p``. In the interval that holds the solution, the point where the line between its ends meets
+    the target is tried (in ``log p``; an end that stays a second time counts half), until one is near enough.
+    """
     log_picture = np.log(np.maximum(picture[::2, ::2], 1e-6))
     share = np.ones(log_picture.shape[:2]) if weight is None else weight[::2, ::2] + 1e-6
-    low, high = np.log(1 / 6), np.log(6.0)
-    for _ in range(16):
-        middle = (low + high) / 2
-        if float(np.average(luma(np.exp(np.float32(np.exp(middle)) * log_picture)), weights=share)) > target:
-            low = middle
+    share = (share / share.sum()).astype(log_picture.dtype)
+
+    def above(log_power: float) -> float:
+        return float(np.vdot(luma(np.exp(np.float32(np.exp(log_power)) * log_picture)), share)) - target
+
+    low, high = float(np.log(1 / 6)), float(np.log(6.0))
+    at_low, at_high = above(low), above(high)
+    if at_low <= 0.0 or at_high >= 0.0:  # the target is out of reach
+        return float(np.exp(low if at_low <= 0.0 else high))
+    middle, moved = low, 0
+    for _ in range(MOST_STEPS):
+        middle = (low * at_high - high * at_low) / (at_high - at_low)
+        at_middle = above(middle)
+        if abs(at_middle) < NEAR_ENOUGH:
+            break
+        if at_middle > 0.0:
+            low, at_low, at_high = middle, at_middle, at_high / 2 if moved > 0 else at_high
+            moved = 1
         else:
-            high = middle
-    return float(np.exp((low + high) / 2))
+            high, at_high, at_low = middle, at_middle, at_low / 2 if moved < 0 else at_low
+            moved = -1
+    return float(np.exp(middle))
 
 
 def by_rule(picture: Pixels, light: Pixels) -> Tone:
@@ -107,9 +126,9 @@ def by_network(picture: Pixels, light: Pixels, exponent: float, knots: Pixels) -
 
 def _rule_curve(picture: Pixels, light: Pixels, exponent: float, mean: float) -> Pixels:
     brightened = np.clip(picture * light[..., None] ** np.float32(-exponent), 0.0, 1.0)
-    brightest = picture.max(axis=-1)
+    brightest = brightest_of(picture)
     seen = np.clip(brightest / BLACK, 0.0, 1.0)  # a black sky tells nothing about the exposure
-    black = highlights_of(brightest) * float(np.percentile(luma(brightened), 1.0))
+    black = highlights_of(brightest) * float(percentiles(luma(brightened), [1.0])[0])
     power = power_for(with_toe(brightened, black), target_luma(mean), seen)
     return np.asarray(with_toe(_diagonal(), black) ** power)
 
@@ -119,7 +138,7 @@ def highlights_of(brightest: Pixels) -> float:
 
     A picture with highlights uses its range: it was exposed for them, and its black is meant.
     """
-    return float(np.clip((np.percentile(brightest, 99.0) - 0.3) / 0.4, 0.0, 1.0))
+    return float(np.clip((percentiles(brightest, [99.0])[0] - 0.3) / 0.4, 0.0, 1.0))
 
 
 def with_toe(x: Pixels, black: float) -> Pixels:

@@ -1,0 +1,179 @@
+"""The tone of a row of pixels, compiled: ``curve(O / I^s)``.
+
+Rows come flat, ``R G B R G B ...``, and are taken apart into planes. Everything but the two look-ups is vector code:
+loops over one-dimensional slices. Indices are unsigned, and sums and products are cut to 32 bits at once, because the
+compiler's 64 bits would halve the speed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import int32, njit, uint32, uint64
+
+from tecu.lowlight.exposure import NEARLY_BLACK, Exposure, black_until
+from tecu.lowlight.grid import positions, whitepoint
+from tecu.lowlight.model import DARKEST
+
+Pixels = np.ndarray[Any, Any]
+
+FRACTION = 9  # bits of the mantissa that the table of gains distinguishes: 0.1 % of the gain
+SIZE = {np.dtype(np.uint8): 1 << 13, np.dtype(np.uint16): 1 << 16}  # of the curve's table
+BITS = 16  # of a place in that table beyond its whole part
+_LOWEST = int(np.float32(DARKEST).view(np.int32))
+_SHIFT = 23 - FRACTION
+_ONE, _ZERO = np.float32(1.0), np.float32(0.0)
+
+
+def scene(exposure: Exposure, shape: tuple[int, int], dtype: Any) -> tuple[Any, ...]:
+    """What the kernels need of an exposure: maps and places on the grid, tables, numbers."""
+    rows, columns = positions(shape[0], exposure.slope.shape[0]), positions(shape[1], exposure.slope.shape[1])
+    white = whitepoint(dtype)
+    gain = gains(exposure.tone.exponent, SIZE[np.dtype(dtype)] * 2**BITS / white)
+    # Handed over, not compiled in: the compiler's cache would not notice a change of the constants.
+    numbers = np.array([1.0 / white, 1.0 / exposure.headroom, *black(exposure)], dtype=np.float32)
+    maps = (np.ascontiguousarray(part, dtype=np.float32) for part in (exposure.slope, exposure.offset))
+    return (*maps, *rows, *columns, gain, table_of(exposure, dtype), numbers)
+
+
+def gains(exponent: float, unit: float) -> Pixels:
+    """``unit I^-exponent`` for I from the darkest to 1, indexed by the leading bits of I as a float."""
+    count = ((int(np.float32(1.0).view(np.int32)) - _LOWEST) >> _SHIFT) + 1
+    bits = (_LOWEST + (np.arange(count, dtype=np.int64) << _SHIFT) + (1 << (_SHIFT - 1))).astype(np.int32)
+    light = bits.view(np.float32).astype(np.float64)
+    light[-1] = 1.0
+    return np.asarray(unit * light**-exponent, dtype=np.float32)
+
+
+def black(exposure: Exposure) -> tuple[float, float, float, float]:
+    """The numbers of :func:`tecu.lowlight.exposure.near_black`: two ranges, inverted, and two strengths."""
+    strength = min(exposure.tone.exponent / 0.5, 1.0)
+    reach = black_until(exposure.highlights)
+    return 1.0 / NEARLY_BLACK, strength, 1.0 / reach, (0.9 + 0.1 * exposure.highlights) * strength
+
+
+def table_of(exposure: Exposure, dtype: Any) -> Pixels:
+    """The curve as a table of results; only entries that none but a white value reaches are white."""
+    size, white = SIZE[np.dtype(dtype)], whitepoint(dtype)
+    curve = exposure.tone.curve
+    place = np.minimum((np.arange(size + 2) + 0.5) / size, 1.0)
+    values = np.rint(np.interp(place, np.linspace(0.0, 1.0, len(curve)), curve) * white)
+    nearly = int((white - 1.0) * size / white) + 1
+    values[:nearly] = np.minimum(values[:nearly], white - 1.0)
+    values[nearly:] = np.rint(curve[-1] * white)
+    return values.astype(dtype)
+
+
+@njit(cache=True, nogil=True)
+def _split(row, r, g, b, v):  # pragma: no cover
+    for x in range(r.size):
+        first, second, third = row[3 * x], row[3 * x + 1], row[3 * x + 2]
+        r[x], g[x], b[x] = first, second, third
+        v[x] = max(first, max(second, third))
+
+
+@njit(cache=True, nogil=True)
+def join(r, g, b, row):  # pragma: no cover
+    """Three planes to a flat row."""
+    for x in range(r.size):
+        row[3 * x], row[3 * x + 1], row[3 * x + 2] = r[x], g[x], b[x]
+
+
+@njit(cache=True, nogil=True, fastmath=True)
+def widen(row, left, across, out):  # pragma: no cover
+    """A line of the grid, interpolated to the pixels of a row."""
+    last = row.size - 1
+    for x in range(out.size):
+        k = left[x]
+        out[x] = row[k] + across[x] * (row[min(k + 1, last)] - row[k])
+
+
+@njit(cache=True, nogil=True, fastmath=True)
+def _light(v, scale, steep, a0, a1, b0, b1, part, light):  # pragma: no cover
+    """``I = clip(a V + b, steep V, 1)``."""
+    for x in range(light.size):
+        value = np.float32(v[x]) * scale
+        a, b = a0[x] + part * (a1[x] - a0[x]), b0[x] + part * (b1[x] - b0[x])
+        lowest = max(value * steep, np.float32(DARKEST))
+        light[x] = min(max(a * value + b, lowest), _ONE)
+
+
+@njit(cache=True, nogil=True)
+def _gain(bits, gain, out):  # pragma: no cover
+    for x in range(bits.size):
+        out[x] = gain[uint64(uint32(bits[x] - _LOWEST) >> uint32(_SHIFT))]
+
+
+@njit(cache=True, nogil=True, fastmath=True)
+def _near_black(v, scale, grey_until, grey_most, dim_until, dim_most, gain, times, plus):  # pragma: no cover
+    """A channel's result before the curve is ``times O + plus``: the gain, and what is nearly black loses colour."""
+    for x in range(v.size):
+        value = np.float32(v[x])
+        t, deep = max(_ONE - value * scale * grey_until, _ZERO), max(_ONE - value * scale * dim_until, _ZERO)
+        grey = grey_most * t * t
+        most = gain[x] * (_ONE - dim_most * deep * deep * deep)
+        times[x] = int32(most * (_ONE - grey))
+        plus[x] = int32(most * grey * value)
+
+
+@njit(cache=True, nogil=True)
+def _places(plane, times, plus, places):  # pragma: no cover
+    for x in range(plane.size):
+        places[x] = uint32(uint32(plane[x]) * times[x] + plus[x]) >> uint32(BITS)
+
+
+@njit(cache=True, nogil=True)
+def _look_up(places, table, plane):  # pragma: no cover
+    for x in range(plane.size):
+        plane[x] = table[uint64(places[x])]
+
+
+@njit(cache=True, nogil=True)
+def tone_row(row, planes, v, lines, part, gain, table, numbers, floats, ints, places):  # pragma: no cover
+    """``planes[0], [1], [2]`` become the channels of the result for a flat ``row``; ``lines`` are of :func:`around`."""
+    r, rgb = planes[0], row.size == 3 * v.size
+    times, plus = ints[0], ints[1]
+    if rgb:
+        _split(row, r, planes[1], planes[2], v)
+    else:
+        r[:] = row
+        v[:] = row
+    _light(v, numbers[0], numbers[1], lines[0], lines[1], lines[2], lines[3], part, floats[0])
+    _gain(floats[0].view(np.int32), gain, floats[1])
+    _near_black(v, numbers[0], numbers[2], numbers[3], numbers[4], numbers[5], floats[1], times, plus)
+    for c in range(3 if rgb else 1):
+        _places(planes[c], times, plus, places)
+        _look_up(places, table, planes[c])
+
+
+@njit(cache=True, nogil=True)
+def tone_tile(flat, out, tile, slope, offset, top, down, left, across, gain, table, numbers):  # pragma: no cover
+    """The result of a tile: rows ``tile[0]`` to ``tile[1]``, columns ``tile[2]`` to ``tile[3]``."""
+    channels = flat.shape[1] // left.size
+    columns = slice(channels * tile[2], channels * tile[3])
+    left, across = left[tile[2] : tile[3]], across[tile[2] : tile[3]]
+    width = left.size
+    lines, floats = np.empty((4, width), np.float32), np.empty((2, width), np.float32)
+    ints, places = np.empty((2, width), np.uint32), np.empty(width, np.uint16)
+    planes, v = np.empty((3, width), flat.dtype), np.empty(width, flat.dtype)
+    known = -1
+    for y in range(tile[0], tile[1]):
+        known = around(slope, offset, top[y], left, across, lines, known)
+        tone_row(flat[y, columns], planes, v, lines, down[y], gain, table, numbers, floats, ints, places)
+        if channels == 3:
+            join(planes[0], planes[1], planes[2], out[y, columns])
+        else:
+            out[y, columns] = planes[0]
+
+
+@njit(cache=True, nogil=True)
+def around(one, other, upper, left, across, lines, known):  # pragma: no cover
+    """The lines of two maps above and below a row of pixels, interpolated along it; new ones in some twenty rows."""
+    if upper != known:
+        lower = min(upper + 1, one.shape[0] - 1)
+        widen(one[upper], left, across, lines[0])
+        widen(one[lower], left, across, lines[1])
+        widen(other[upper], left, across, lines[2])
+        widen(other[lower], left, across, lines[3])
+    return upper
