@@ -125,14 +125,17 @@ def test_totals_from_sparse_codes():
     Y = rng.normal(size=(30, 4))
     codes = csr_array(W)
     folded, A, B = np.zeros((70, 70)), np.empty((70, 70)), np.zeros((70, 4))
-    add_totals(codes.indptr, codes.indices, codes.data, Y, 1.0, folded, B)
-    unfold(folded, A)
+    add_totals([(codes, Y, 1.0)], folded, B)
+    for rows in (slice(0, 40), slice(40, 70)):
+        unfold(folded, A, rows.start, rows.stop)
     expected = plain.totals(W, Y)
     np.testing.assert_allclose(A, expected[0], atol=1e-12)
     np.testing.assert_allclose(B, expected[1], atol=1e-12)
     G = expected[0]
-    np.testing.assert_allclose(inner_product(folded, G), np.sum(G * G))
-    add_totals(codes.indptr, codes.indices, codes.data, Y, -1.0, folded, B)
+    parts = [inner_product(folded, G, True, *rows) for rows in ((0, 30), (30, 70))]
+    np.testing.assert_allclose(sum(parts), np.sum(G * G))
+    np.testing.assert_allclose(inner_product(G, G, False, 0, 70), np.sum(G * G))
+    add_totals([(codes, Y, -1.0)], folded, B)
     assert np.abs(folded).max() < 1e-12
     assert np.abs(B).max() < 1e-12
 

@@ -6,6 +6,7 @@ Samples and atoms are rows: ``Y`` samples x features, ``D`` atoms x features, co
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any
@@ -23,6 +24,9 @@ LARGE_TOTALS = 40  # totals between 2^-40 and 2^40 are taken as they are
 SWEEP_BLOCK = 64
 """Atoms between two matrix products of a column sweep."""
 
+TILE = 1 << 17
+"""Correlations at a time."""
+
 BLOCKS_A_MEETING = 3
 """Such blocks between two meetings of threads."""
 
@@ -31,30 +35,52 @@ ALONE = Workers(1)
 
 @dataclass(frozen=True)
 class Codes:
-    """Sparse rows of equal capacity: row ``i`` has ``counts[i]`` entries ``values[i, :]`` at ``indices[i, :]``."""
+    """Sparse rows: row ``i`` has the entries ``values[starts[i] : starts[i + 1]]`` at ``indices[...]``, sorted."""
 
+    starts: Matrix
     indices: Matrix
     values: Matrix
-    counts: Matrix
 
     @classmethod
     def empty(cls, samples: int, capacity: int, dtype: Any) -> Codes:
         """Room for ``capacity`` entries a row."""
-        shape = (samples, capacity)
-        return cls(np.empty(shape, np.int32), np.empty(shape, dtype), np.zeros(samples, np.int32))
+        room = samples * capacity
+        return cls(np.zeros(samples + 1, np.int32), np.empty(room, np.int32), np.empty(room, dtype))
 
     def csr(self, n_components: int) -> Any:
-        """The same codes as a CSR array, without entries that are zero."""
+        """The same codes as a CSR array."""
         from scipy.sparse import csr_array
 
-        longest = int(self.counts.max(initial=0))
-        values, indices = self.values[:, :longest], self.indices[:, :longest]
-        used = (np.arange(longest) < self.counts[:, None]) & (values != 0)
-        starts = np.zeros(len(self.counts) + 1, dtype=np.int32)
-        np.cumsum(used.sum(axis=1), out=starts[1:])
-        codes = csr_array((values[used], indices[used], starts), shape=(len(self.counts), n_components))
+        own = self if len(self.values) == self.starts[-1] else self.trimmed()
+        codes = csr_array((own.values, own.indices, own.starts), shape=(len(own.starts) - 1, n_components))
         codes.has_canonical_format = True
         return codes
+
+    @staticmethod
+    def stacked(parts: Sequence[Codes]) -> Codes:
+        """The rows of all parts, one after the other."""
+        if len(parts) == 1:
+            return parts[0]
+        counts = np.array([0, *(part.starts[-1] for part in parts)])
+        offsets = np.cumsum(counts).astype(np.int32)
+        starts = [part.starts[1:] + offset for part, offset in zip(parts, offsets[:-1], strict=True)]
+        indices = np.concatenate([part.indices[: part.starts[-1]] for part in parts])
+        values = np.concatenate([part.values[: part.starts[-1]] for part in parts])
+        return Codes(np.concatenate([np.zeros(1, np.int32), *starts]), indices, values)
+
+    def trimmed(self) -> Codes:
+        """The same without room for more."""
+        count = int(self.starts[-1])
+        return Codes(self.starts, self.indices[:count].copy(), self.values[:count].copy())
+
+    def clipped(self, lower: float, upper: float) -> Codes:
+        """Cut to bounds; what becomes zero goes."""
+        if lower == -np.inf and upper == np.inf:
+            return self
+        values = np.clip(self.values[: self.starts[-1]], lower, upper)
+        used = values != 0
+        starts = np.concatenate([[0], np.cumsum(used)])[self.starts].astype(np.int32)
+        return Codes(starts, self.indices[: len(used)][used], values[used])
 
 
 def sign_mask(dtype: Any, positive: bool) -> Any:
@@ -78,19 +104,8 @@ def greedy(
     path, the
     prefix with the least ``1/2 ||y - D'w||^2 + penalty ||w||_0`` is kept.
     """
-    codes, _ = _coded(
-        correlations,
-        gram,
-        _no_codes(len(correlations), correlations.dtype),
-        stop,
-        penalty,
-        cap,
-        0.0,
-        2,
-        positive,
-        False,
-    )
-    return codes
+    none = _no_codes(len(correlations), correlations.dtype)
+    return _coded(correlations, gram, none, stop, penalty, cap, 0.0, 2, positive, False)[0]
 
 
 @lru_cache(maxsize=16)
@@ -109,21 +124,20 @@ def _coded(
     restart: int,
     positive: bool,
     polished: bool,
-) -> tuple[Codes, Matrix]:
-    """The kernel's codes from old ones (``indptr``, ``indices``, ``data``), and its report."""
+) -> tuple[Codes, float, int]:
+    """The kernel's codes from old ones (``indptr``, ``indices``, ``data``), their change of ``q``, how many settled."""
     from tecu.dictionary.kernels_polish import codes_of
 
     number = correlations.dtype.type
     cap = max(1, min(cap, len(gram)))
     codes = Codes.empty(len(correlations), cap, number)
-    report = np.empty((len(correlations), 2))
-    spare = np.empty(len(gram), number)
+    work = np.empty(len(gram), number)
     mask = sign_mask(number, positive)
-    codes_of(
+    change, settled = codes_of(
         gram, number(shift), correlations, *old, mask, float(stop), float(penalty), cap, PIVOT, restart, polished,
-        spare, spare.view(mask.dtype), codes.indices, codes.values, codes.counts, report,
+        work, work.view(mask.dtype), codes.indices, codes.values, codes.starts[1:],
     )  # fmt: skip
-    return codes, report
+    return codes, float(change), int(settled)
 
 
 @dataclass(frozen=True)
@@ -145,15 +159,51 @@ def polish(
     shift: float = 0.0,
     restart: int = 1,
 ) -> Polished:
-    """Refit, drop and insert from the supports of ``old`` (CSR) and from greedy ones; the better code of each sample.
+    """Refit, drop and insert from the supports of ``old`` (CSR) and from none; the better code of each sample.
 
     It minimises ``q(w) = 1/2 w'Gw - c'w + shift/2 ||w - old||^2 + penalty ||w||_0``. ``correlations`` is changed.
     """
-    codes, report = _coded(
+    codes, change, settled = _coded(
         correlations, gram, (old.indptr, old.indices, old.data), penalty, penalty, cap, shift, restart, False, True
     )
-    change, settled = report.sum(axis=0)
-    return Polished(codes.csr(len(gram)), float(change), len(report) - int(settled))
+    return Polished(codes.csr(len(gram)), change, len(correlations) - settled)
+
+
+def polish_samples(
+    Y: Matrix,
+    D: Matrix,
+    gram: Matrix,
+    old: Any,
+    rows: slice,
+    *,
+    penalty: float,
+    cap: int,
+    shift: float = 0.0,
+    restart: int = 1,
+) -> tuple[Codes, float, int]:
+    """:func:`polish` for some rows of the samples ``Y``, as many at a time as keeps their correlations in the cache.
+
+    Returns the codes, their change of ``q`` and how many are not settled. ``old`` is CSR, or ``None`` for no codes.
+    """
+    height = tile_height(len(D))
+    room = np.empty((min(height, rows.stop - rows.start), len(D)), D.dtype)
+    parts, change, unsettled = [], 0.0, 0
+    for first in range(rows.start, rows.stop, height):
+        y = Y[first : min(first + height, rows.stop)]
+        k = len(y)
+        none = _no_codes(k, D.dtype)
+        before = none if old is None else (old.indptr[first : first + k + 1], old.indices, old.data)
+        codes, moved, settled = _coded(
+            np.matmul(y, D.T, out=room[:k]), gram, before, penalty, penalty, cap, shift, restart, False, True
+        )
+        parts.append(codes.trimmed())
+        change, unsettled = change + moved, unsettled + k - settled
+    return Codes.stacked(parts), change, unsettled
+
+
+def tile_height(n_components: int) -> int:
+    """Samples at a time."""
+    return max(1, TILE // n_components)
 
 
 def descend(
@@ -177,7 +227,7 @@ def descend(
     codes = Codes.empty(len(correlations), len(gram), number)
     descend_codes(
         gram, number(shift), correlations, old.indptr, old.indices, old.data, float(penalty), min(cap, len(gram)),
-        float(lower), float(upper), moves, accuracy, codes.indices, codes.values, codes.counts,
+        float(lower), float(upper), moves, accuracy, codes.indices, codes.values, codes.starts[1:],
     )  # fmt: skip
     return codes.csr(len(gram))
 

@@ -51,6 +51,7 @@ class BatchedFactorization(BlockCoupling):
         self._atoms: Atoms | None = None
         self._visited: dict[str, tuple[dict[str, Any], float]] = {}
         self._misfits: dict[str, tuple[Any, Matrix, float]] = {}
+        self._atom_rows: tuple[Matrix, Matrix] | None = None  # the dictionary of the last value, and its atoms by rows
 
     def __repr__(self) -> str:
         return f"BatchedFactorization({self.rows!r}, {len(self.batches)} batches)"
@@ -104,12 +105,18 @@ class BatchedFactorization(BlockCoupling):
     def value(self, z: Blocks) -> float:
         """``H(z)``, by residual; a batch whose codes and dictionary are those of the last call is known."""
         D = z["D"]
-        atoms = np.ascontiguousarray(D.T)
+        if self._atom_rows is None or self._atom_rows[0] is not D:
+            self._atom_rows = (D, np.ascontiguousarray(D.T))
+        misfits = dict(self._misfits)
+        fresh = 0
         for name in self.names:
-            known = self._misfits.get(name)
+            known = misfits.get(name)
             if known is None or known[0] is not z[name] or known[1] is not D:
-                self._misfits[name] = (z[name], D, _half_misfit(self.batch(name), z[name], atoms, self.team))
-        return math.fsum(self._misfits[name][2] for name in self.names)
+                half_misfit = _half_misfit(self.batch(name), z[name], self._atom_rows[1], self.team)
+                misfits[name], fresh = (z[name], D, half_misfit), fresh + 1
+        if fresh != 1:  # a single one is mostly a trial, and the old one will be asked for again
+            self._misfits = misfits
+        return math.fsum(misfits[name][2] for name in self.names)
 
     def restrict(self, block: str, z: Blocks) -> CodesOfBatch | Dictionary:
         """``H`` as a function of one batch's codes, or of the dictionary."""
@@ -201,7 +208,7 @@ class Dictionary(QuadraticRestricted):
         totals = self.coupling.totals(self.z)
         dtype = self.previous.dtype
         value = self.coupling.value_by_totals(self.block, self.z)
-        return totals.unfolded(dtype), totals.B.astype(dtype), value
+        return totals.unfolded(dtype, self.coupling.team), totals.B.astype(dtype), value
 
     @property
     def A(self) -> Matrix:

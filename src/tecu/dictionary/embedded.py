@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tecu.arrays import Array, inner, norm
-from tecu.dictionary.coding import Matrix, Polished, descend, greedy, polish, sweep
+from tecu.dictionary.coding import Codes, Matrix, descend, greedy, polish_samples, sweep
 from tecu.dictionary.coupling import CodesOfBatch, Dictionary
 from tecu.inexact import Candidate, Numbers
 from tecu.subproblem import SubProblem
@@ -39,19 +39,18 @@ class PolishedCodes:
         gram, team = smooth.gram, smooth.coupling.team
         tau = float(np.max(np.diagonal(gram))) + sub.eta
 
-        def code(piece: slice) -> Polished:
-            return polish(
-                smooth.correlations(piece), gram, _rows(u, piece), penalty=self.penalty, cap=self.cap, shift=sub.eta,
+        def code(piece: slice) -> tuple[Codes, float, int]:
+            return polish_samples(
+                smooth.samples, smooth.atoms.rows, gram, u, piece, penalty=self.penalty, cap=self.cap, shift=sub.eta,
                 restart=self.restart,
             )  # fmt: skip
 
-        parts = team.map(code, u.shape[0])
-        codes = parts[0].codes if len(parts) == 1 else _stack([part.codes for part in parts])
-        if any(part.unsettled for part in parts):
+        parts, changes, unsettled = zip(*team.map(code, u.shape[0]), strict=True)
+        codes = Codes.stacked(parts).csr(u.shape[1])
+        if any(unsettled):
             yield codes
         else:
-            numbers = Numbers(0.0, 0.0, sum(part.change for part in parts))
-            yield Candidate(codes, prox_point=codes, tau=tau, numbers=numbers)
+            yield Candidate(codes, prox_point=codes, tau=tau, numbers=Numbers(0.0, 0.0, sum(changes)))
         while True:
             codes, _ = sub.prox_gradient_step(codes)
             yield codes
@@ -95,8 +94,7 @@ class DescendedCodes:
     def _greedy(self, Y: Matrix, D: Matrix, gram: Matrix) -> Any:
         cap = self.n_nonzero or min(D.shape)
         codes = greedy(Y @ D.T, gram, stop=self.penalty, penalty=self.penalty, cap=cap, positive=self.lower >= 0)
-        np.clip(codes.values, self.lower, self.upper, out=codes.values)
-        return codes.csr(len(D))
+        return codes.clipped(self.lower, self.upper).csr(len(D))
 
     def from_scratch(self, Y: Matrix, D: Matrix, gram: Matrix) -> Any:
         """Codes of samples ``Y`` for atoms ``D``, without a past."""
@@ -138,10 +136,6 @@ def _better(smooth: CodesOfBatch, sub: SubProblem, first: Any, second: Any, pena
     chosen.eliminate_zeros()
     chosen.sort_indices()
     return chosen
-
-
-def _rows(codes: Any, piece: slice) -> Any:
-    return codes if (piece.start, piece.stop) == (0, codes.shape[0]) else codes[piece]
 
 
 def _stack(parts: list[Any]) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tecu.dictionary.coding import Matrix, polish
+from tecu.dictionary.coding import Matrix, polish_samples
 from tecu.dictionary.embedded import DescendedCodes
 from tecu.dictionary.online import Coder
 from tecu.dictionary.rows import Rows
@@ -27,9 +27,9 @@ def encoded(rows: Rows, components: Matrix, coder: Coder, team: Workers) -> Any:
 
     def code(shift: int, piece: slice) -> Any:
         Y = rows[shift + piece.start : shift + piece.stop]
-        empty = csr_array((len(Y), m), dtype=D.dtype)
         if plain:
-            return polish(Y @ D.T, gram, empty, penalty=coder.penalty, cap=min(n, m), restart=2).codes
+            codes, *_ = polish_samples(Y, D, gram, None, slice(0, len(Y)), penalty=coder.penalty, cap=min(n, m))
+            return codes.csr(m)
         return boxed.from_scratch(Y, D, gram)
 
     parts = []

@@ -5,6 +5,7 @@ Atoms and samples are rows here. Readable twins are in ``plain.py``. This module
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -31,44 +32,46 @@ def _add_rows(indptr: Any, indices: Any, data: Any, Y: Any, weight: Any, A: Any,
                 row[f] += w * y[f]
 
 
-def add_totals(
-    indptr: Any, indices: Any, data: Any, Y: Any, weight: float, A: Any, B: Any, team: Workers | None = None
-) -> None:
-    """``A += weight folded(W'W)`` and ``B += weight W'Y`` for CSR codes ``W`` (samples x atoms) and ``Y`` (samples x
-    features).
+def add_totals(changes: Sequence[tuple[Any, Any, float]], A: Any, B: Any, team: Workers | None = None) -> None:
+    """``A += weight folded(W'W)`` and ``B += weight W'Y`` for each of ``(W, Y, weight)``.
+
+    ``W`` are CSR codes, samples x atoms, and ``Y`` is samples x features.
 
     The symmetric ``W'W`` is folded into its upper triangle, off-diagonal entries doubled: half the scattered writes,
     and ``<W'W, G> = <folded, G>`` for a symmetric ``G``. Indices must be sorted. Each thread has some atoms, so that
     the sums are the same for any number of them.
     """
-    (team or Workers(1)).map(
-        lambda atoms: _add_rows(indptr, indices, data, Y, float(weight), A, B, atoms.start, atoms.stop), len(A)
-    )
+
+    def part(atoms: slice) -> None:
+        for codes, Y, weight in changes:
+            _add_rows(codes.indptr, codes.indices, codes.data, Y, float(weight), A, B, atoms.start, atoms.stop)
+
+    (team or Workers(1)).map(part, len(A))
 
 
 @compiled
-def unfold(folded: Any, A: Any) -> Any:
-    """The symmetric matrix behind a folded one, tile by tile."""
+def unfold(folded: Any, A: Any, first: Any, end: Any) -> Any:
+    """The symmetric matrix behind a folded one, tile by tile: the rows ``first`` to ``end`` of the upper triangle."""
     m = folded.shape[0]
     half = folded.dtype.type(0.5)
-    for r in range(0, m, 32):
+    for r in range(first, end, 32):
         for c in range(r, m, 32):
-            for i in range(r, min(r + 32, m)):
+            for i in range(r, min(r + 32, end)):
                 for j in range(max(i + 1, c), min(c + 32, m)):
                     x = folded[i, j] * half
                     A[i, j] = x
                     A[j, i] = x
-        for i in range(r, min(r + 32, m)):
+        for i in range(r, min(r + 32, end)):
             A[i, i] = folded[i, i]
 
 
 @compiled
-def inner_product(left: Any, right: Any) -> Any:
-    """``<left, right>`` in float64, whatever the precisions."""
+def inner_product(left: Any, right: Any, upper: Any, first: Any, end: Any) -> Any:
+    """``<left, right>`` of the rows ``first`` to ``end``, or of their ``upper`` triangle, in float64."""
     total = 0.0
-    for i in range(left.shape[0]):
+    for i in range(first, end):
         a, b = left[i], right[i]
-        for j in range(left.shape[1]):
+        for j in range(i if upper else 0, left.shape[1]):
             total += np.float64(a[j]) * np.float64(b[j])
     return total
 

@@ -29,7 +29,7 @@ def descend_codes(
     accuracy: Any,
     indices: Any,
     values: Any,
-    counts: Any,
+    ends: Any,
 ) -> Any:
     """At most ``moves`` exact coordinate moves a sample, always the one that lowers ``q`` most.
 
@@ -41,6 +41,7 @@ def descend_codes(
     """
     samples, m = C.shape
     w = np.zeros(m)
+    written = 0
     for p in range(samples):
         r = C[p]
         begin, end = starts[p], starts[p + 1]
@@ -84,11 +85,10 @@ def descend_codes(
             count += (target != 0) - (x != 0)
             w[place] = target
             gained += best
-        t = 0
         for j in range(m):
             if w[j] != 0.0:
-                indices[p, t] = j
-                values[p, t] = w[j]
-                t += 1
+                indices[written] = j
+                values[written] = w[j]
+                written += 1
                 w[j] = 0.0
-        counts[p] = t
+        ends[p] = written

@@ -1,6 +1,6 @@
-"""The compiled coder: greedy pursuit on the Gram matrix; refit, drop and insert from an old support or a greedy one.
+"""The compiled coder: greedy pursuit on the Gram matrix; refit, drop and insert from an old support or from none.
 
-One kernel does both, so that the greedy part is compiled once.
+One kernel does both: greedy pursuit is to insert without dropping.
 
 Notation as in ``kernels_code``: ``q(w) = 1/2 w'Gw - c'w + penalty ||w||_0``, ``shift`` on the diagonal of ``G``.
 Readable
@@ -14,19 +14,22 @@ from typing import Any
 import numpy as np
 
 from tecu.dictionary.compiled import compiled, part
-from tecu.dictionary.kernels_code import _back_substitute, _greedy_one, _largest, _sort, _subtract_rows
+from tecu.dictionary.kernels_code import _largest, _sort, _subtract_rows
 
 
 @part
-def _schur(G: Any, shift: Any, support: Any, t: Any, inverse: Any, v: Any, j: Any) -> Any:
-    """``v = inverse G[support, j]`` and the Schur complement ``G[j, j] + shift - G[j, support] v``."""
-    d = np.float64(G[j, j]) + shift
+def _schur(G: Any, shift: Any, support: Any, t: Any, inverse: Any, g: Any, v: Any, j: Any) -> Any:
+    """``v = inverse g``, ``g = G[support, j]``, and the Schur complement ``G[j, j] + shift - g'v``."""
+    row = G[j]
+    for s in range(t):
+        g[s] = row[support[s]]
+    d = np.float64(row[j]) + shift
     for r in range(t):
         total = 0.0
         for s in range(t):
-            total += inverse[r, s] * G[j, support[s]]
+            total += inverse[r, s] * g[s]
         v[r] = total
-        d -= total * G[j, support[r]]
+        d -= total * g[r]
     return d
 
 
@@ -73,24 +76,29 @@ def _polish_one(
     work: Any,
     bits: Any,
     mask: Any,
+    stop: Any,
     penalty: Any,
     cap: Any,
     floor: Any,
+    polish: Any,
     support: Any,
     t: Any,
     inverse: Any,
     w: Any,
+    g: Any,
     v: Any,
 ) -> Any:
-    """Refit on the support; drop while that pays, insert while that pays.
+    """Refit on the support; insert while the next atom gains more than ``stop``; with ``polish`` drop while that pays.
 
-    Returns the length, the insertions, ``q`` and whether no single atom can be dropped or inserted with profit.
+    From an empty support that is orthogonal matching pursuit. Without ``polish`` it is nothing else, and ends at an
+    atom within ``floor`` of the span of those chosen; the prefix of the path with the least ``q`` is kept. Returns the
+    length, the insertions, ``q`` and whether no single atom can be dropped or inserted with profit.
     """
     size = t
-    t = inserted = np.int64(0)  # not a plain 0: see _greedy_one
+    t = inserted = best = np.int64(0)  # a plain 0 has a type of its own, for which every part is compiled once more
     for s in range(size):
         j = np.int64(support[s])
-        d = _schur(G, shift, support, t, inverse, v, j)
+        d = _schur(G, shift, support, t, inverse, g, v, j)
         if d >= floor and t < cap:
             _border(inverse, t, v, d)
             support[t] = j
@@ -101,8 +109,9 @@ def _polish_one(
             total += inverse[r, s] * c[support[s]]
         w[r] = total
     settled = False
+    path, lowest = 0.0, 0.0  # q along the path
     for _ in range(4 * cap):
-        while t > 0:
+        while polish and t > 0:
             least, x = penalty, np.int64(-1)
             for s in range(t):
                 loss = 0.5 * w[s] * w[s] / inverse[s, s]
@@ -111,9 +120,7 @@ def _polish_one(
             if x < 0:
                 break
             t = _remove(inverse, support, w, t, x)
-        for i in range(work.size):
-            work[i] = c[i]
-        _subtract_rows(work, G, support, w, t)
+        _subtract_rows(work, c, G, support, w, t)
         for s in range(t):
             work[support[s]] = 0  # where the refit has left rounding only
         settled = True
@@ -123,15 +130,18 @@ def _polish_one(
             if j < 0:
                 break
             gain = 0.5 * np.float64(work[j]) * work[j]
-            if gain <= penalty * floor:  # d >= floor: no atom from here on can pay
+            if gain <= stop * floor:  # d >= floor: no atom from here on can pay
                 j = np.int64(-1)
                 break
-            d = _schur(G, shift, support, t, inverse, v, j)
+            d = _schur(G, shift, support, t, inverse, g, v, j)
             if d >= floor:
+                break
+            if not polish:
+                j = np.int64(-1)
                 break
             settled = settled and gain <= penalty * (G[j, j] + shift)
             work[j] = 0
-        if j < 0 or gain <= penalty * d:
+        if j < 0 or gain <= stop * d:
             break
         if t == cap:
             settled = settled and gain <= penalty * (G[j, j] + shift)
@@ -144,6 +154,11 @@ def _polish_one(
         t += 1
         inserted += 1
         settled = False
+        path += penalty - gain / d
+        if path < lowest:
+            lowest, best = path, t
+    while not polish and t > best:
+        t = _remove(inverse, support, w, t, t - 1)
     value = penalty * t
     for s in range(t):
         value -= 0.5 * w[s] * c[support[s]]
@@ -165,36 +180,28 @@ def codes_of(
     floor: Any,
     restart: Any,
     polish: Any,
-    spare: Any,
+    work: Any,
     bits: Any,
     indices: Any,
     values: Any,
-    counts: Any,
-    report: Any,
+    ends: Any,
 ) -> Any:
-    """For each row of ``C``: refit, drop and insert from the old support, and from a greedy one; keep the better.
+    """For each row of ``C``: refit, drop and insert from the old support, and from none; keep the better.
 
-    ``C`` holds ``Y D`` on entry; ``shift`` times the old code is added here. ``restart`` 0: greedy only where there is
-    no old support; 1: also where an atom came in; 2: always. ``spare`` is one row of scratch, ``bits`` the same memory
-    as integers. ``report`` gets for each sample the change of ``q`` and whether the code is settled.
+    ``C`` holds ``Y D`` on entry; ``shift`` times the old code is added here. ``restart`` 0: from none only where there
+    is no old support; 1: also where an atom came in; 2: always. ``work`` is one row of scratch, ``bits`` the same
+    memory as integers. The codes are written one after the other, sorted, without zeros; sample ``p`` ends at
+    ``ends[p]``. Returns the change of ``q`` and how many codes are settled.
 
-    A greedy path ends at ``cap`` atoms, when the next gain is at most ``stop``, or when the next atom is within
-    ``floor`` of the span of those chosen; of the path, the prefix with the least ``q`` is kept. Without ``polish`` and
-    with ``restart = 2`` that is the answer, and ``report`` says nothing.
+    Without ``polish``, and from no old codes: greedy pursuit, which ends at ``cap`` atoms, when the next gain is at
+    most ``stop``, or when the next atom is within ``floor`` of the span of those chosen.
     """
-    samples, m = C.shape
-    U = np.empty((cap, m), C.dtype)
-    R = np.empty((cap, cap), C.dtype)
-    b = np.empty(cap, C.dtype)
+    samples = C.shape[0]
     inverse = np.empty((cap, cap))
-    v = np.empty(cap)
+    g, v = np.empty(cap), np.empty(cap)
     w, w2 = np.empty(cap), np.empty(cap)
     s1, s2 = np.empty(cap, np.int32), np.empty(cap, np.int32)
-    order = np.empty(cap, np.int32)
-    for s in range(cap):
-        order[s] = s
-    one = C.dtype.type
-    narrow_stop, narrow_penalty, narrow_floor = one(stop), one(penalty), one(floor)
+    change, settled, place = 0.0, np.int64(0), np.int64(0)
     for p in range(samples):
         c = C[p]
         begin, end = starts[p], starts[p + 1]
@@ -209,39 +216,32 @@ def codes_of(
                 product += np.float64(row[old[r]]) * old_values[r]
             before += 0.5 * product * old_values[s]
         held = min(cap, end - begin)
-        t, inserted, value, fixed = 0, 1, 0.0, False
+        t, inserted, value, fixed = np.int64(0), np.int64(1), 0.0, False
         for attempt in range(2):  # one place that calls the polish: it is compiled into each
-            size = held
+            size = np.int64(held)
             if attempt == 0:
-                if held == 0 and restart != 0:
+                if held == 0:
                     continue
                 for s in range(held):
                     s2[s] = old[begin + s]
             else:
                 if held > 0 and (restart == 0 or (restart == 1 and inserted == 0)):
                     break
-                for i in range(m):
-                    spare[i] = c[i]
-                size = _greedy_one(
-                    G, shift, spare, bits, mask, narrow_stop, narrow_penalty, cap, narrow_floor, U, R, b, order, v, s2
-                )
-            if not polish:
-                _back_substitute(R, b, size, w2)
-                t = size
-                for s in range(t):
-                    s1[s], w[s] = s2[s], w2[s]
-                break
+                size = np.int64(0)
             t2, inserted, value2, fixed2 = _polish_one(
-                G, shift, c, spare, bits, mask, penalty, cap, floor, s2, size, inverse, w2, v
+                G, shift, c, work, bits, mask, stop, penalty, cap, floor, polish, s2, size, inverse, w2, g, v
             )
-            if attempt == 0 or value2 < value or begin == end:
+            if attempt == 0 or value2 < value or held == 0:
                 t, value, fixed = t2, value2, fixed2
                 for s in range(t):
                     s1[s], w[s] = s2[s], w2[s]
         _sort(s1, w, t)
         for s in range(t):
-            indices[p, s] = s1[s]
-            values[p, s] = w[s]
-        counts[p] = t
-        report[p, 0] = value - before
-        report[p, 1] = 1.0 if fixed else 0.0
+            indices[place] = s1[s]
+            values[place] = w[s]
+            if values[place] != 0:
+                place += 1
+        ends[p] = place
+        change += value - before
+        settled += np.int64(fixed)
+    return change, settled

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tecu.dictionary.coding import Codes, Matrix, greedy, sweep
+from tecu.dictionary.coding import Codes, Matrix, greedy, sweep, tile_height
 from tecu.dictionary.replacement import replace_atoms
 from tecu.dictionary.rows import Rows
 from tecu.dictionary.workers import Workers
@@ -62,10 +62,7 @@ class Coder:
         stop = looseness * self.penalty
         if self.n_nonzero is not None:
             cap, stop = max(1, round(share * self.n_nonzero)), 0.0
-        codes = greedy(correlations, gram, stop=stop, cap=cap, positive=self.lower >= 0)
-        if self.lower > -np.inf or self.upper < np.inf:
-            np.clip(codes.values, self.lower, self.upper, out=codes.values)
-        return codes
+        return greedy(correlations, gram, stop=stop, cap=cap, positive=self.lower >= 0).clipped(self.lower, self.upper)
 
 
 class Coded(NamedTuple):
@@ -88,10 +85,6 @@ class OnlineDictionary:
         self.D, self.coder, self.ball = np.array(D, order="C"), coder, ball
         self.folded, self.B, self.weight = np.zeros((m, m), D.dtype), np.zeros((m, n), D.dtype), 1.0
         self.team = team or Workers(1)
-        self._room = np.empty((0, m), D.dtype)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_room": self._room[:0].copy()}  # scratch is not worth a place in a file
 
     def absorb(
         self, Y: Matrix, keep: float, looseness: float = 1.0, share: float = 1.0, misfits: bool = False
@@ -101,22 +94,21 @@ class OnlineDictionary:
 
         D, gram = self.D, self.team.gram(self.D)
         cap = max(1, D.shape[1] // 3)
-        if len(self._room) < len(Y):
-            self._room = np.empty((len(Y), len(D)), D.dtype)
 
         def code(piece: slice) -> Coded:
             y = Y[piece]
-            correlations = np.matmul(y, D.T, out=self._room[piece])
-            codes = self.coder(correlations, gram, cap, looseness, share).csr(len(D))
+            height = tile_height(len(D))
+            room = np.empty((min(height, len(y)), len(D)), D.dtype)
+            tiles = [y[first : first + height] for first in range(0, len(y), height)]
+            products = (np.matmul(tile, D.T, out=room[: len(tile)]) for tile in tiles)
+            parts = [self.coder(product, gram, cap, looseness, share).trimmed() for product in products]
+            codes = Codes.stacked(parts).csr(len(D))
             return Coded(y, codes, *(misfits_of(y, codes, D) if misfits else (y[:0], np.empty(0))))
 
         parts = self.team.map(code, len(Y))
         self._forget_all(keep)
-        for part in parts:
-            codes = part.codes
-            add_totals(
-                codes.indptr, codes.indices, codes.data, part.samples, self.weight, self.folded, self.B, self.team
-            )
+        changes = [(part.codes, part.samples, self.weight) for part in parts]
+        add_totals(changes, self.folded, self.B, self.team)
         sweep(D, D, self.folded, self.B, 0.0, self.ball, self.team, folded=True)
         return parts
 

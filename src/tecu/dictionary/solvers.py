@@ -11,6 +11,7 @@ import numpy as np
 
 from tecu import arrays, methods, stop, strategies, terms
 from tecu.dictionary.coding import Matrix
+from tecu.dictionary.confirmation import EmbeddedCodes
 from tecu.dictionary.coupling import BatchedFactorization
 from tecu.dictionary.embedded import ColumnSweeps, DescendedCodes, PolishedCodes
 from tecu.dictionary.online import Coder
@@ -27,13 +28,11 @@ from tecu.updates.base import Step
 
 NAMES = ("auto", "tecu", "tecu-pith", "palm", "ipalm", "bcu", "inv")
 
-BATCH = 0.9
-"""Samples in a block of codes, as a multiple of the number of atoms: its Gram product then costs as much as ``G``."""
+BATCH = 1.8
+"""Samples in a block of codes, as a multiple of the number of atoms: about as many as a dictionary update is worth."""
 
-SMALLEST_BATCH = 500
+SMALLEST_BATCH = 1000
 """Samples; smaller blocks cost more in visits than they bring."""
-
-BATCHES_A_DICTIONARY_VISIT = 2
 
 CODES_ETA = 0.01
 """Proximal weight of the codes; the atoms have length 1, so this holds them back by one percent."""
@@ -155,17 +154,13 @@ def _batched(rows: Rows, coder: Coder, m: int, ball: bool, seed: int, max_iter: 
     # The mean of the diagonal of W'W is about ||Y||^2 / m: the curvature that an atom sees.
     eta = coupling.half_square / m or 1.0
     updates = {
-        **dict.fromkeys(names, Embed(strategy, eta=CODES_ETA, c=0.45 * CODES_ETA)),
+        **dict.fromkeys(names, EmbeddedCodes(strategy, eta=CODES_ETA, c=0.45 * CODES_ETA)),
         "D": Embed(ColumnSweeps(ball), eta=eta, c=0.45 * eta),
     }
 
     def batch_schedule(t: int) -> list[str]:
-        """All codes before the first dictionary update, then the dictionary after every other batch."""
-        group = len(names) if t == 1 else BATCHES_A_DICTIONARY_VISIT
-        order = []
-        for first in range(0, len(names), group):
-            order += [*names[first : first + group], "D"]
-        return order
+        """All codes before the first dictionary update, then the dictionary after every batch."""
+        return [*names, "D"] if t == 1 else [block for name in names for block in (name, "D")]
 
     def start(D: Matrix) -> dict[str, Any]:
         from scipy.sparse import csr_array

@@ -35,11 +35,16 @@ class Atoms:
         return self.team.gram(self.rows)
 
     @cached_property
+    def spread(self) -> Matrix:
+        """``D D'``."""
+        return np.asarray(self.rows.T @ self.rows)
+
+    @cached_property
     def lipschitz(self) -> float:
         """``||D||_2^2``: a function of the dictionary alone, shared by all batches."""
         if min(self.rows.shape) > LARGEST_EXACT:
             return _largest_eigenvalue(self.gram, {})
-        small = self.gram if len(self.rows) <= self.rows.shape[1] else self.rows.T @ self.rows
+        small = self.gram if len(self.rows) <= self.rows.shape[1] else self.spread
         return (1.0 + 1e-5) * float(np.linalg.eigvalsh(small)[-1])  # rounding of float32 included
 
 
@@ -49,20 +54,26 @@ class Totals:
     def __init__(self, half_square: float, folded: Matrix, B: Matrix) -> None:
         self.half_square, self.folded, self.B = half_square, folded, B  # half_square is 1/2 ||Y||^2
 
-    def unfolded(self, dtype: Any) -> Matrix:
+    def unfolded(self, dtype: Any, team: Workers | None = None) -> Matrix:
         """``A``."""
         from tecu.dictionary.kernels_atoms import unfold
 
         A = np.empty(self.folded.shape, dtype)
-        unfold(self.folded, A)
+        (team or Workers(1)).by_strips(lambda rows: unfold(self.folded, A, rows.start, rows.stop), len(A))
         return A
 
     def value(self, atoms: Atoms) -> float:
         """``H`` by Gram matrices."""
         from tecu.dictionary.kernels_atoms import inner_product
 
-        fit = 0.5 * inner_product(self.folded, atoms.gram) - inner_product(self.B, atoms.rows)
-        return float(max(0.0, self.half_square + fit))
+        gram, D = atoms.gram, atoms.rows
+
+        def part(rows: slice) -> float:
+            first, end = rows.start, rows.stop
+            fit = 0.5 * inner_product(self.folded, gram, True, first, end)
+            return float(fit - inner_product(self.B, D, False, first, end))
+
+        return max(0.0, self.half_square + sum(atoms.team.by_strips(part, len(D))))
 
 
 class FollowingTotals(Totals):
@@ -78,17 +89,16 @@ class FollowingTotals(Totals):
         """Take out what has changed since the last call, and put in its successor."""
         from tecu.dictionary.kernels_atoms import add_totals
 
+        changes = []
         for name in self.coupling.names:
             old, new = self._held.get(name), z[name]
-            if old is new:
-                continue
-            Y = self.coupling.batch(name)
-            for codes, sign in ((old, -1.0), (new, 1.0)):
-                if codes is not None:
-                    add_totals(
-                        codes.indptr, codes.indices, codes.data, Y, sign, self.folded, self.B, self.coupling.team
-                    )
-            self._held[name] = new
+            if old is not new:
+                Y = self.coupling.batch(name)
+                pairs = ((old, -1.0), (new, 1.0))
+                changes += [(codes, Y, sign) for codes, sign in pairs if codes is not None and codes.nnz]
+                self._held[name] = new
+        if changes:
+            add_totals(changes, self.folded, self.B, self.coupling.team)
 
 
 def _half_misfit(Y: Matrix, codes: Any, atoms: Matrix, team: Workers | None = None) -> float:

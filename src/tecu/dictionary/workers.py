@@ -8,16 +8,48 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import lru_cache
 from itertools import pairwise
+from queue import SimpleQueue
+from threading import Thread
 from typing import Any, TypeVar
 
 import numpy as np
 
 T = TypeVar("T")
 SMALLEST_PIECE = 64  # rows; below that a thread costs more than it brings
+
+
+class _Worker:
+    """One thread that waits for work: a queue there and one back, a tenth of the price of a pool's future."""
+
+    def __init__(self) -> None:
+        self._jobs: SimpleQueue[tuple[Callable[[slice], Any], slice] | None] = SimpleQueue()
+        self._answers: SimpleQueue[tuple[Any, BaseException | None]] = SimpleQueue()
+        self._thread = Thread(target=self._work, name="tecu worker", daemon=True)
+        self._thread.start()
+
+    def _work(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            function, piece = job
+            answer: tuple[Any, BaseException | None]
+            try:
+                answer = (function(piece), None)
+            except BaseException as error:  # it belongs to the thread that asked
+                answer = (None, error)
+            self._answers.put(answer)
+            del job, function, answer  # and with them what they hold, while there is nothing to do
+
+    def start(self, function: Callable[[slice], Any], piece: slice) -> None:
+        self._jobs.put((function, piece))
+
+    def answer(self) -> tuple[Any, BaseException | None]:
+        return self._answers.get()
+
+    def close(self) -> None:
+        self._jobs.put(None)
+        self._thread.join()
 
 
 class Workers:
@@ -29,18 +61,31 @@ class Workers:
 
     def __init__(self, count: int = 1) -> None:
         self.count = count
-        self._pool = ThreadPoolExecutor(count - 1) if count > 1 else None
+        self._others = [_Worker() for _ in range(count - 1)]
+        self._busy = False
 
     def map(self, function: Callable[[slice], T], size: int) -> list[T]:
         """``function`` of each of ``count`` equal slices of ``range(size)``."""
         return self._share(function, self.slices(size))
 
     def _share(self, function: Callable[[slice], T], pieces: list[slice]) -> list[T]:
-        if self._pool is None or len(pieces) == 1:
+        if len(pieces) == 1 or self._busy or not self._others:  # what is shared is not shared out once more
             return [function(piece) for piece in pieces]
-        waiting = [self._pool.submit(function, piece) for piece in pieces[1:]]
-        first = function(pieces[0])
-        return [first, *(job.result() for job in waiting)]
+        self._busy = True
+        others = self._others[: len(pieces) - 1]
+        try:
+            for worker, piece in zip(others, pieces[1:], strict=True):
+                worker.start(function, piece)
+            try:
+                first = function(pieces[0])
+            finally:
+                answers = [worker.answer() for worker in others]
+        finally:
+            self._busy = False
+        for _, error in answers:
+            if error is not None:
+                raise error
+        return [first, *(answer for answer, _ in answers)]
 
     def slices(self, size: int) -> list[slice]:
         """``range(size)`` in equal pieces."""
@@ -50,7 +95,7 @@ class Workers:
 
     def product(self, left: np.ndarray[Any, Any], right: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         """``left @ right``, the columns of the result shared out."""
-        if self._pool is None:
+        if self.count == 1:
             return np.asarray(left @ right)
         out = np.empty((left.shape[0], right.shape[1]), dtype=np.result_type(left, right))
         self.map(lambda piece: np.matmul(left, right[:, piece], out=out[:, piece]), right.shape[1])
@@ -65,27 +110,30 @@ class Workers:
 
     def gram(self, rows: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         """``rows @ rows.T``, its upper triangle shared out in strips of equal area."""
-        if self._pool is None or len(rows) < self.count * SMALLEST_PIECE:
+        if self.count == 1 or len(rows) < self.count * SMALLEST_PIECE:
             return np.asarray(rows @ rows.T)
-        m = len(rows)
-        out = np.empty((m, m), dtype=rows.dtype)
-        edges = [round(m * (1 - math.sqrt(1 - i / self.count))) for i in range(self.count + 1)]
+        out = np.empty((len(rows), len(rows)), dtype=rows.dtype)
 
-        def strip(i: slice) -> None:
-            a, b = edges[i.start], edges[i.stop]
-            own = rows[a:b]
-            out[a:b, a:b] = own @ own.T  # NumPy computes half of such a product
-            np.matmul(own, rows[b:].T, out=out[a:b, b:])
-            out[b:, a:b] = out[a:b, b:].T
+        def strip(piece: slice) -> None:
+            own, rest = rows[piece], slice(piece.stop, None)
+            out[piece, piece] = own @ own.T  # NumPy computes half of such a product
+            np.matmul(own, rows[rest].T, out=out[piece, rest])
+            out[rest, piece] = out[piece, rest].T
 
-        self._share(strip, [slice(i, i + 1) for i in range(self.count)])
+        self.by_strips(strip, len(rows))
         return out
+
+    def by_strips(self, function: Callable[[slice], T], size: int) -> list[T]:
+        """``function`` of slices of the rows of a square matrix, each with as much of its upper triangle."""
+        count = max(1, min(self.count, size // SMALLEST_PIECE))
+        edges = [round(size * (1 - math.sqrt(1 - i / count))) for i in range(count + 1)]
+        return self._share(function, [slice(a, b) for a, b in pairwise(edges)])
 
     def close(self) -> None:
         """End the threads; what is still asked for is done by the caller's own."""
-        if self._pool is not None:
-            self._pool.shutdown()
-            self._pool, self.count = None, 1
+        for worker in self._others:
+            worker.close()
+        self._others, self.count = [], 1
 
 
 @lru_cache(maxsize=1)

@@ -139,7 +139,7 @@ def tally(codes: Any, Y: Matrix, numbers: Matrix) -> Tally:
 
     m = codes.shape[1]
     folded, B = np.zeros((m, m)), np.zeros((m, Y.shape[1]))
-    add_totals(codes.indptr, codes.indices, codes.data, Y, 1.0, folded, B)
+    add_totals([(codes, Y, 1.0)], folded, B)
     return Tally(folded, B, numbers)
 
 

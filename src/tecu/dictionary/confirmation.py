@@ -1,0 +1,101 @@
+r"""The audit of polished codes, piece by piece.
+
+A polished code ``u`` claims to be its own prox point, with no error, and tells the change of its sub-problem. To
+recompute that takes the gradient at ``u``, the largest array of all, which need not be kept: for a piece of the samples
+it is made, compared and forgotten. What is not confirmed here is for the solver's own audit to judge.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from tecu import arrays, terms
+from tecu.audit import Claim
+from tecu.dictionary.coding import Matrix
+from tecu.dictionary.coupling import CodesOfBatch
+from tecu.subproblem import SubProblem
+from tecu.updates import Embed
+from tecu.updates.base import Step
+
+PIECE = 1 << 17
+"""Entries of the gradient at a time."""
+
+
+class EmbeddedCodes(Embed):
+    """:class:`tecu.Embed` for a batch of codes: the same visits and the same tests, and a quicker audit."""
+
+    def audit(self, sub: SubProblem, step: Step, thorough: bool = True) -> str | None:
+        """Recompute what the strategy claimed, in full where the quick way does not confirm it."""
+        if step.claim is not None and step.claim.u is step.u and confirmed(sub.with_eta(step.eta), step.claim):
+            return None
+        return super().audit(sub, step, thorough)
+
+
+def confirmed(sub: SubProblem, claim: Claim) -> bool:
+    """Whether codes are their own prox point and change the sub-problem as they say; ``False`` where that is not told.
+
+    The bounds are those of :func:`tecu.audit.audit_claim`, which says no more than that of such a point.
+    """
+    smooth, u, previous, tau = sub.smooth, claim.u, sub.previous, claim.tau
+    if not isinstance(smooth, CodesOfBatch) or type(sub.term) is not terms.L0 or claim.change is None:
+        return False
+    sub.measure_curvature()
+    if not sub.trusts(tau) or not all(_is_plain(codes) for codes in (u, previous)):
+        return False
+    gap, squares, slope = _recomputed(smooth, u, previous, sub.eta, tau, sub.term.weight)
+    r, size, move = arrays.unit_roundoff(u), sub.size_of_previous(), arrays.distance(u, previous)
+    floor = 8.0 * r * (tau * size + slope)
+    before, after = sub.term_at_previous(), float(sub.term.value(u))
+    change = after - before + 0.5 * squares + 0.5 * sub.eta * move * move
+    lean = 32.0 * r * math.sqrt(math.prod(u.shape)) * max(1.0, size) * slope
+    slack = 8.0 * r * max(abs(after), abs(before)) + floor * move + lean
+    hidden = tau * (8.0 * r * arrays.norm(u)) ** 2
+    return (
+        tau * gap <= 64.0 * floor
+        and abs(claim.error_norm) <= 64.0 * floor
+        and abs(claim.error_along_move) <= 64.0 * floor * move
+        and abs(claim.change - change) <= 1e-3 * abs(change) + 64.0 * slack + hidden
+    )
+
+
+def _is_plain(codes: arrays.Array) -> bool:
+    """Whether the kernels can read such codes."""
+    return bool(codes.has_canonical_format and codes.indices.dtype == codes.indptr.dtype == np.int32)
+
+
+def _recomputed(
+    smooth: CodesOfBatch, u: arrays.Array, previous: arrays.Array, eta: float, tau: float, weight: float
+) -> tuple[float, float, float]:
+    """``||u - prox(u)||``, ``||Y - u D'||^2 - ||Y - previous D'||^2`` and ``||grad H(previous)||``."""
+    from tecu.dictionary.kernels_atoms import misfits
+    from tecu.dictionary.kernels_audit import differences, prox_gap
+
+    Y, D = smooth.samples, smooth.atoms.rows
+    m, n = D.shape
+    height = max(1, PIECE // m)
+
+    def part(rows: slice) -> tuple[float, float, Matrix]:
+        gap, change, spread = 0.0, 0.0, np.zeros((n, n))
+        tile, square = np.empty((height, m), D.dtype), np.empty(height)
+        rest, old_rest = np.empty((height, n), D.dtype), np.empty((height, n), D.dtype)
+        for first in range(rows.start, rows.stop, height):
+            y = Y[first : min(first + height, rows.stop)]
+            new, old, k = rest[: len(y)], old_rest[: len(y)], len(y)
+            for codes, room in ((u, new), (previous, old)):
+                misfits(codes.indptr[first : first + k + 1], codes.indices, codes.data, y, D, room, square)
+            change += differences(new, old)
+            spread += old.T @ old
+            slopes = np.matmul(new, D.T, out=tile[:k])
+            gap += prox_gap(
+                u.indptr, u.indices, u.data, previous.indptr, previous.indices, previous.data, first, slopes,
+                D.dtype.type(eta), float(tau), float(weight),
+            )  # fmt: skip
+        return gap, change, spread
+
+    parts = smooth.coupling.team.map(part, len(Y))
+    gap, change, spread = (sum(part[i] for part in parts) for i in range(3))
+    # ||R D||^2 = <R'R, D D'>, of the size of the features
+    slope = float(np.sum(np.asarray(spread) * smooth.atoms.spread))
+    return math.sqrt(float(gap)), float(change), math.sqrt(max(0.0, slope))

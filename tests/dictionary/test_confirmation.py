@@ -1,0 +1,105 @@
+"""The quick audit of codes confirms nothing that the solver's own audit would not, and hides no lie from it."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+
+from tecu import terms
+from tecu.audit import audit_claim
+from tecu.dictionary import L0DictionaryLearning, make_sparse_data, solvers
+from tecu.dictionary.confirmation import EmbeddedCodes, confirmed
+from tecu.dictionary.coupling import BatchedFactorization
+from tecu.dictionary.embedded import PolishedCodes
+from tecu.dictionary.workers import Workers
+from tecu.problem import Problem, SubProblem
+
+PENALTY, ETA = 0.02, 0.01
+
+
+def visited(dtype=np.float64, threads=1, seed=0):
+    """A batch with old codes, its sub-problem, and the step of a visit to it."""
+    X, D, _ = make_sparse_data(400, 16, 24, 3, snr_db=20, random_state=seed)
+    rng = np.random.default_rng(seed)
+    old = csr_array(rng.normal(size=(400, 24)) * (rng.random((400, 24)) < 0.1)).astype(dtype)
+    coupling = BatchedFactorization(X.astype(dtype), [slice(0, 400)], Workers(threads))
+    problem = Problem(coupling, {"W0": terms.L0(PENALTY), "D": terms.UnitColumns()})
+    update = EmbeddedCodes(PolishedCodes(PENALTY, 16), eta=ETA, c=0.45 * ETA)
+    sub = SubProblem.of(problem, "W0", {"W0": old, "D": np.ascontiguousarray(D.T).astype(dtype)})
+    return update, sub, update.visit(sub)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_true_claims_are_confirmed_by_both_audits(dtype, threads):
+    update, sub, step = visited(dtype, threads)
+    assert step.u.nnz > 0
+    assert confirmed(sub.with_eta(ETA), step.claim)
+    assert audit_claim(sub.with_eta(ETA), step.claim, step.u) is None
+    assert update.audit(sub, step) is None
+
+
+def one_less(u):
+    """Codes without one coefficient that pays."""
+    v = u.copy()
+    v.data[np.argmax(np.abs(v.data))] = 0
+    v.eliminate_zeros()
+    return v
+
+
+def one_more(u):
+    v = u.tolil()
+    v[3, int(np.flatnonzero(u[[3]].toarray() == 0)[0])] = 0.5
+    return csr_array(v)
+
+
+def a_little_off(u):
+    v = u.copy()
+    v.data[:] *= 1.05
+    return v
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("change", [one_less, one_more, a_little_off])
+def test_codes_that_are_not_their_own_prox_point_are_found_out(change, dtype):
+    update, sub, step = visited(dtype)
+    false = change(step.u).astype(dtype)
+    lie = replace(step, u=false, claim=replace(step.claim, u=false))
+    assert not confirmed(sub.with_eta(ETA), lie.claim)
+    assert update.audit(sub, lie) is not None
+
+
+@pytest.mark.parametrize("field", ["change", "error_norm", "error_along_move"])
+def test_false_numbers_are_found_out(field):
+    update, sub, step = visited()
+    lie = replace(step, claim=replace(step.claim, **{field: getattr(step.claim, field) - 5.0}))
+    assert not confirmed(sub.with_eta(ETA), lie.claim)
+    assert update.audit(sub, lie) is not None
+
+
+def test_a_gradient_that_is_not_a_number_confirms_nothing():
+    _, sub, step = visited()
+    sub.smooth.samples[7] = np.nan
+    assert not confirmed(sub.with_eta(ETA), step.claim)
+
+
+class Boaster(PolishedCodes):
+    """Polished codes that claim to have gained more than they have."""
+
+    def __call__(self, sub, u):
+        for candidate in super().__call__(sub, u):
+            numbers = getattr(candidate, "numbers", None)
+            if numbers is None:
+                yield candidate
+            else:
+                yield replace(candidate, numbers=replace(numbers, change=1.1 * numbers.change - 1.0))
+
+
+def test_a_fit_with_a_lying_coder_has_no_certificate(monkeypatch):
+    X, *_ = make_sparse_data(500, 16, 24, 2, snr_db=30, random_state=0)
+    assert L0DictionaryLearning(24, penalty=0.01, random_state=0).fit(X).certificate_.holds
+    monkeypatch.setattr(solvers, "PolishedCodes", Boaster)
+    certificate = L0DictionaryLearning(24, penalty=0.01, random_state=0).fit(X).certificate_
+    assert not certificate.holds
+    assert "claimed a wrong" in certificate.summary()
