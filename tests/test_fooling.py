@@ -12,7 +12,7 @@ import tecu
 from problems import dictionary
 from tecu import Candidate, couplings, stop, strategies, terms
 from tecu.inexact import estimate, judge
-from tecu.protocols import Restricted
+from tecu.protocols import Restricted, treats_entries_alike
 from tecu.tolerance import MovingTolerance
 
 
@@ -361,3 +361,115 @@ def test_the_constant_of_nearly_orthogonal_columns_is_never_too_small(seed):
     for state in islice(tecu.Solver(problem, tecu.ProxLinear()).iterate(start), 25):
         used = [visit.lipschitz for visit in state.visits.of_sweep(state.t) if visit.block == "D"]
         assert used[0] >= np.linalg.norm(state.z["W"], 2) ** 2 * (1 - 1e-9)
+
+
+class OnAHill(ScaledProduct):
+    """``H + 1e14`` with its gradient reversed: differences of such values are rounding."""
+
+    def value(self, z):
+        return super().value(z) + 1e14
+
+    def grad(self, block, z):
+        return -super().grad(block, z)
+
+
+def test_a_gradient_that_is_lost_in_the_values_rounding_is_said_to_be_untested():
+    problem, start = bare()
+    result = tecu.Solver(tecu.Problem(OnAHill(problem.coupling.Y), problem.terms), tecu.ProxLinear()).run(
+        start, stop=stop.MaxIter(5)
+    )
+    told = " ".join(result.certificate.assumptions)
+    assert "told nothing" in told
+    assert "rounding of H" in told
+    honest = tecu.Solver(problem, tecu.ProxLinear()).run(start, stop=stop.MaxIter(5))
+    assert "told nothing" not in " ".join(honest.certificate.assumptions)
+
+
+def test_a_run_that_converges_is_not_said_to_be_untested():
+    """Its last gradient is lost in rounding; the first one was not."""
+    rng = np.random.default_rng(0)
+    H = couplings.MatrixFactorization(1e3 * rng.normal(size=(20, 30)))
+    problem = tecu.Problem(H, {"W": terms.SquaredL2(0.1), "D": terms.UnitColumns()})
+    D = rng.normal(size=(20, 3))
+    start = {"W": rng.normal(size=(30, 3)), "D": D / np.linalg.norm(D, axis=0)}
+    result = tecu.Solver(problem, {"W": tecu.Proximal(), "D": tecu.ProxLinear()}).run(start, stop=stop.MaxIter(300))
+    assert "told nothing" not in " ".join(result.certificate.assumptions)
+
+
+class Distance:
+    """``1/2 ||x - y||^2``, whose second derivative times ``v`` is ``v`` itself, not a copy."""
+
+    blocks = ("x",)
+
+    def __init__(self, y):
+        self.y = y
+
+    def value(self, z):
+        return 0.5 * float(np.sum((z["x"] - self.y) ** 2))
+
+    def grad(self, block, z):
+        return z["x"] - self.y
+
+    def lipschitz(self, block, z):
+        return 1.0
+
+    def hessian(self, block, z, v):
+        return v
+
+
+def test_a_hessian_that_hands_back_its_argument_does_no_harm():
+    y = np.linspace(-2.0, 2.0, 9)
+    problem = tecu.Problem(Distance(y), {"x": terms.L1(0.5)})
+    solver = tecu.Solver(problem, tecu.Embed(strategies.ProxGradient(), eta=0.5))
+    result = solver.run({"x": np.ones(9)}, stop=stop.MaxIter(60))
+    assert result.certificate.verdict.name.startswith("HOLDS"), result.certificate.reason
+    np.testing.assert_allclose(result.z["x"], np.sign(y) * np.maximum(np.abs(y) - 0.5, 0.0), atol=1e-8)
+
+
+@pytest.mark.parametrize("field", ["gradient", "prox_point", "error"])
+def test_a_claim_of_the_wrong_shape_is_named(field):
+    problem, start = factorisation()
+
+    def strategy(sub, u):
+        fine = {"gradient": sub.grad(u), "prox_point": u, "error": 0 * u}
+        yield Candidate(u, **{**fine, field: fine[field][:-1]}, tau=1.0)
+
+    with pytest.raises(ValueError, match=f"block 'W'.*{field}.*shape"):
+        tecu.Solver(problem, {"W": tecu.Embed(strategy), "D": tecu.ProxLinear()}).run(start, stop=stop.MaxIter(1))
+
+
+def test_a_prox_point_in_another_precision_is_taken_in_the_blocks_own():
+    problem, start = factorisation(np.float32)
+
+    def strategy(sub, u):
+        for candidate in strategies.ProxGradient()(sub, u):
+            yield Candidate(candidate.u, candidate.gradient, candidate.prox_point.astype(np.float64), tau=candidate.tau)
+
+    solver = tecu.Solver(problem, {"W": tecu.Embed(strategy), "D": tecu.ProxLinear()})
+    result = solver.run(start, stop=stop.MaxIter(3))
+    assert result.z["W"].dtype == np.float32
+
+
+class RowWise(terms.L1):
+    """A prox of its own that is no sum over entries, in a class that inherits what says so."""
+
+    def value(self, x):
+        return 0.0
+
+    def prox(self, x, step):
+        return x - np.mean(x, axis=-1, keepdims=True) if np.ndim(x) == 2 else np.full_like(x, np.nan)
+
+
+def test_only_who_wrote_the_prox_may_say_that_it_treats_entries_alike():
+    assert treats_entries_alike(terms.L1(0.1))
+    assert treats_entries_alike(terms.NonNegative())
+    assert not treats_entries_alike(RowWise(0.1))
+    assert not treats_entries_alike(terms.UnitColumns())
+    assert not treats_entries_alike(terms.Box(np.zeros(3), np.ones(3)))
+    rng = np.random.default_rng(0)
+    problem = tecu.Problem(
+        couplings.MatrixFactorization(rng.normal(size=(4, 300))), {"W": RowWise(0.1), "D": terms.Zero()}
+    )
+    sub = tecu.SubProblem.of(problem, "W", {"W": rng.normal(size=(300, 200)), "D": rng.normal(size=(4, 200))})
+    point, _ = sub.prox_gradient_step(sub.previous)
+    np.testing.assert_allclose(np.sum(point, axis=1), 0.0, atol=1e-9)

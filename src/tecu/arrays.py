@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Iterator
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -81,12 +82,15 @@ def inner(x: Array, y: Array) -> float:
 
 def _flat_inner(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> float:
     """In pieces: below the size where BLAS would wake its threads, and better rounded than one long sum."""
-    total = 0.0
+    total, double = 0.0, np.float64
     with np.errstate(over="ignore", under="ignore"):  # inf is an answer, which the callers look for
+        if a.dtype == double and b.dtype == double:
+            for start in range(0, a.size, CHUNK):
+                total += float(np.dot(a[start : start + CHUNK], b[start : start + CHUNK]))
+            return total
         for start in range(0, a.size, CHUNK):
-            piece = slice(start, start + CHUNK)
-            left = a[piece].astype(np.float64, copy=False)
-            total += float(np.dot(left, left if b is a else b[piece].astype(np.float64, copy=False)))
+            left = a[start : start + CHUNK].astype(double, copy=False)
+            total += float(np.dot(left, left if b is a else b[start : start + CHUNK].astype(double, copy=False)))
     return total
 
 
@@ -148,20 +152,49 @@ def scaled_minus(x: Array, factor: float, y: Array) -> tuple[Array, float]:
     if not (plain and x.flags.c_contiguous and y.flags.c_contiguous):
         result = factor * x - y
         return result, norm(result)
-    a, b, scale = x.reshape(-1), y.reshape(-1), x.dtype.type(factor)
-    total = 0.0
-    for start in range(0, a.size, 4 * CHUNK):
-        piece = a[start : start + 4 * CHUNK]
-        piece *= scale
-        piece -= b[start : start + 4 * CHUNK]
-        total += _flat_inner(piece, piece)
+    total, scale = 0.0, x.dtype.type(factor)
+    for a, b in pieces(x, y):
+        a *= scale
+        a -= b
+        total += _flat_inner(a, a)
     # Squares that leave the range of float64 need the careful norm.
     return x, math.sqrt(total) if 1e-290 < total < math.inf else norm(x)
 
 
+def minus_into(x: Array, y: Array) -> Array:
+    """``x - y``, written into ``y``, a temporary of the caller's, where that saves memory traffic."""
+    plain = type(x) is np.ndarray and type(y) is np.ndarray and x.dtype == y.dtype and x.shape == y.shape
+    return np.subtract(x, y, out=y) if plain else x - y
+
+
+def pieces(*xs: Array) -> Iterator[tuple[Array, ...]]:
+    """Matching pieces of arrays of one shape, short enough for the processor's cache; all at once if they can't be cut.
+
+    For several operations in one pass over large arrays: a temporary of a piece is never written to memory.
+    """
+    if not all(type(x) is np.ndarray and x.flags.c_contiguous and x.shape == xs[0].shape for x in xs):
+        yield xs
+        return
+    flats = [x.reshape(-1) for x in xs]
+    for start in range(0, flats[0].size, 4 * CHUNK):
+        yield tuple(flat[start : start + 4 * CHUNK] for flat in flats)
+
+
+def inners_with_difference(u: Array, v: Array, *xs: Array) -> list[float]:
+    """``||u - v||`` and ``<x, u - v>`` for each ``x``, in one pass."""
+    totals = [0.0] * (1 + len(xs))
+    for a, b, *others in pieces(u, v, *xs):
+        difference = a - b
+        for i, x in enumerate((difference, *others)):
+            totals[i] += inner(x, difference)
+    # Squares that leave the range of float64 need the careful norm.
+    length = math.sqrt(totals[0]) if 1e-290 < totals[0] < math.inf else norm(u - v)
+    return [length, *totals[1:]]
+
+
 def distance(x: Array, y: Array) -> float:
     """``||x - y||``."""
-    return 0.0 if x is y else norm(x - y)
+    return 0.0 if x is y else inners_with_difference(x, y)[0]
 
 
 def all_finite(x: Array) -> bool:

@@ -12,7 +12,7 @@ from tecu import arrays
 from tecu.arrays import Array
 from tecu.inexact import Candidate, Estimate, estimate
 from tecu.problem import SubProblem
-from tecu.protocols import Term
+from tecu.protocols import Term, treats_entries_alike
 
 ENTRIES = 2**16  # of a large block, when its prox is tried against rivals
 SINGLE = 8  # entries that are changed one by one
@@ -38,8 +38,8 @@ def prox_fault(sub: SubProblem, found: Estimate) -> str | None:
     term = float(sub.term.value(found.source))
     if not math.isfinite(term):
         return None
-    step = arrays.norm(found.step)
-    excess = found.term - term + arrays.inner(found.source_gradient, found.step) + 0.5 * found.tau * step * step
+    step, slope = found.step_and_slope
+    excess = found.term - term + slope + 0.5 * found.tau * step * step
     if excess > 0.0 and excess > _prox_slack(found, step, term):
         return f"the prox of block {sub.block!r} is not a minimiser: the proposal itself is better by {excess:.3g}"
     return None
@@ -53,20 +53,19 @@ def _prox_slack(found: Estimate, distance: float, rival_term: float) -> float:
     return found.floor * distance + slope * (8 * r * distance + lean) + 8 * r * (abs(found.term) + abs(rival_term))
 
 
-def _same_prox_value(sub: SubProblem, point: Array, truth: Estimate) -> bool:
-    """Whether ``point`` is as good a prox point as the true one: a non-convex prox may have several (ties of l0)."""
-    difference = point - truth.point
-    center = truth.source - truth.source_gradient / truth.tau
-    term = float(sub.term.value(point))
-    excess = term - truth.term + truth.tau * arrays.inner(difference, 0.5 * (point + truth.point) - center)
-    return excess <= _prox_slack(truth, arrays.norm(difference), term)
+def _same_prox_value(found: Estimate, right: Array) -> bool:
+    """Whether ``u~`` is as good a prox point as the right one: a non-convex prox may have several (ties of l0)."""
+    difference = found.point - right
+    center = found.source - found.source_gradient / found.tau
+    term = float(found.sub.term.value(right))
+    excess = found.term - term + found.tau * arrays.inner(difference, 0.5 * (found.point + right) - center)
+    return excess <= _prox_slack(found, arrays.norm(difference), term)
 
 
 def _some_entries(term: Term, x: Array, point: Array) -> tuple[Array, Array]:
     """Both arrays, or every ``k``-th entry of them where the term is a sum over entries that are treated alike."""
-    entry = getattr(term, "entrywise", None)
     plain = type(x) is np.ndarray and type(point) is np.ndarray and point.flags.c_contiguous and x.flags.c_contiguous
-    if entry is None or not plain or point.size <= 2 * ENTRIES or np.ndim(entry.lower) or np.ndim(entry.upper):
+    if not plain or point.size <= 2 * ENTRIES or not treats_entries_alike(term):
         return x, point
     every = point.size // ENTRIES | 1  # odd: not always the same columns
     return x.reshape(-1)[::every].copy(), point.reshape(-1)[::every].copy()
@@ -182,14 +181,12 @@ def audit_claim(sub: SubProblem, claim: Claim, point: Array, thorough: bool = Tr
             f"the error of block {sub.block!r} drowns in rounding: it was computed with tau = {claim.tau:.3g}, "
             f"the block's curvature is {curvature:.3g}"
         )
-    truth = estimate(sub, Candidate(claim.u), claim.tau)
+    gradient = sub.grad(claim.u)
+    right, _ = sub.prox_gradient_step(claim.u, gradient, claim.tau)
+    truth = estimate(sub, Candidate(claim.u, gradient, point, tau=claim.tau))  # of the point that was taken
     allowed = 1e-3 * truth.error_norm + 64 * truth.floor
-    gap = arrays.distance(point, truth.point)
-    if not claim.tau * gap <= allowed and not _same_prox_value(sub, point, truth):
+    if not claim.tau * arrays.distance(point, right) <= allowed and not _same_prox_value(truth, right):
         return f"the strategy of block {sub.block!r} claimed a wrong prox point"
-    if gap > 0.0:  # judge the point that was taken
-        truth = estimate(sub, Candidate(claim.u, truth.source_gradient, point, tau=claim.tau))
-        allowed = 1e-3 * truth.error_norm + 64 * truth.floor
     if thorough and claim.slope is not None:
         center = arrays.gradient_step(truth.source, truth.source_gradient, truth.tau)
         beaten = beaten_prox(sub, center, truth.tau, truth.point)

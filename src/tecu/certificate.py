@@ -141,7 +141,7 @@ def certify(
         fallbacks=sum(visit.outcome is Outcome.FELL_BACK for visit in visits),
         descent_a=min((visit.descent for visit in visits), default=math.nan),
         slack=max((visit.slack for visit in visits), default=0.0),
-        assumptions=[*_assumptions(visits), *notes, *(_failure(check) for check in state.checks if check.untold)],
+        assumptions=[*_assumptions(visits), *notes, *_untold(state.checks)],
         iterations=state.t,
         visits=len(visits),
         _residual=residual,
@@ -185,6 +185,13 @@ def _verdict(
         f"({len(bad)} of {len(visits)} visits are not covered)."
     )
     return Verdict.DOES_NOT_HOLD, reason, None
+
+
+def _untold(checks: Sequence[Check]) -> list[str]:
+    """The blocks that no test could tell anything of."""
+    told = {check.block for check in checks if not check.untold}
+    last = {check.block: _failure(check) for check in checks if check.block not in told}
+    return list(last.values())
 
 
 def _failure(check: Check) -> str:

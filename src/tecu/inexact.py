@@ -21,6 +21,9 @@ import enum
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
 
 from tecu import arrays
 from tecu.arrays import Array
@@ -69,12 +72,11 @@ class Estimate:
         tau: float,
         error: Array | None,  # e; None where the strategy gave its numbers only
         source_gradient: Array | None = None,  # grad phi(u), where known
-        end_gradient: Array | None = None,  # grad phi(u~), where known
         numbers: Numbers | None = None,
         error_norm: float | None = None,
     ) -> None:
         self.sub, self.source, self.point, self.tau, self.error = sub, source, point, tau, error
-        self._source_gradient, self._end_gradient, self.numbers = source_gradient, end_gradient, numbers
+        self._source_gradient, self.numbers = source_gradient, numbers
         self._error_norm = numbers.error_norm if numbers is not None else error_norm
 
     @cached_property
@@ -83,14 +85,9 @@ class Estimate:
         return arrays.norm(self.error) if self._error_norm is None else self._error_norm
 
     @cached_property
-    def difference(self) -> Array:
-        """``u~ - previous``."""
-        return self.point - self.sub.previous
-
-    @cached_property
     def move(self) -> float:
         """``||u~ - previous||``."""
-        return 0.0 if self.point is self.sub.previous else arrays.norm(self.difference)
+        return arrays.distance(self.point, self.sub.previous)
 
     @cached_property
     def term(self) -> float:
@@ -108,33 +105,28 @@ class Estimate:
         return self.sub.grad(self.source) if self._source_gradient is None else self._source_gradient
 
     @cached_property
-    def gradient(self) -> Array:
-        """``grad phi(u~) = grad phi(u) + tau (u~ - u) + e``, from the definition of ``e``."""
-        if self._end_gradient is not None:
-            return self._end_gradient
-        if self.error is None:
-            return self.sub.grad(self.point)
-        return self.source_gradient + self.tau * self.step + self.error
-
-    @cached_property
-    def step(self) -> Array:
-        """``u~ - u``."""
-        return self.difference if self.source is self.sub.previous else self.point - self.source
-
-    @cached_property
     def error_along_move(self) -> float:
         """``<e, u~ - previous>``."""
-        return arrays.inner(self.error, self.difference) if self.numbers is None else self.numbers.error_along_move
+        return self._products.error_along_move if self.numbers is None else self.numbers.error_along_move
 
-    @cached_property
+    @property
     def source_slope(self) -> float:
         """``<grad phi(u), u~ - previous>``."""
-        return arrays.inner(self.source_gradient, self.difference)
+        return self._products.source_slope
 
-    @cached_property
+    @property
     def step_along_move(self) -> float:
         """``<u~ - u, u~ - previous>``."""
-        return arrays.inner(self.step, self.difference)
+        return self._products.step_along_move
+
+    @property
+    def step_and_slope(self) -> tuple[float, float]:
+        """``||u~ - u||`` and ``<grad phi(u), u~ - u>``."""
+        return self._products.step, self._products.slope_of_step
+
+    @cached_property
+    def _products(self) -> Products:
+        return Products.of(self)
 
     @cached_property
     def slope(self) -> float:
@@ -156,7 +148,7 @@ class Estimate:
         if sub.is_quadratic:
             start = sub.coupling_at_previous()[1]
             # grad phi(u~) holds eta (u~ - previous): half of it along the move is the proximal term itself
-            change = 0.5 * (arrays.inner(start, self.difference) + self.slope)
+            change = 0.5 * (self._products.start_slope + self.slope)
             # On a curved set both points lie only to rounding, which along a slope is worth this much.
             size = math.sqrt(math.prod(sub.previous.shape)) * max(1.0, sub.size_of_previous())
             lean = 32 * arrays.unit_roundoff(sub.previous) * size * arrays.norm(start)
@@ -169,6 +161,36 @@ class Estimate:
     def is_finite(self) -> bool:
         """Whether nothing overflowed."""
         return math.isfinite(self.error_norm) and math.isfinite(self.move) and math.isfinite(self.term)
+
+
+class Products(NamedTuple):
+    """The inner products that the tests need of large arrays, from one pass over them."""
+
+    error_along_move: float  # <e, u~ - previous>
+    source_slope: float  # <grad phi(u), u~ - previous>
+    step_along_move: float  # <u~ - u, u~ - previous>
+    start_slope: float  # <grad phi(previous), u~ - previous>
+    slope_of_step: float  # <grad phi(u), u~ - u>
+    step: float  # ||u~ - u||
+
+    @classmethod
+    def of(cls, found: Estimate) -> Products:
+        """Those of an estimate that has its arrays."""
+        sub, source_gradient = found.sub, found.source_gradient
+        start = sub.coupling_at_previous()[1] if sub.is_quadratic else source_gradient  # used where H is quadratic
+        totals = np.zeros(6)
+        for e, g, g0, point, source, previous in arrays.pieces(
+            found.error, source_gradient, start, found.point, found.source, sub.previous
+        ):
+            move = point - previous
+            step = move if source is previous else point - source
+            pairs = ((e, move), (g, move), (step, move), (g0, move), (g, step), (step, step))
+            totals += [arrays.inner(a, b) for a, b in pairs]
+        error, slope, along, start_slope, slope_of_step, square = map(float, totals)
+        length = math.sqrt(square)
+        if not 1e-145 < length < math.inf:  # a square that leaves the range of float64 needs the careful norm
+            length = arrays.distance(found.point, found.source)
+        return cls(error, slope, along, start_slope, slope_of_step, length)
 
 
 def estimate(sub: SubProblem, candidate: Candidate, tau: float | None = None) -> Estimate:
@@ -197,8 +219,7 @@ def estimate(sub: SubProblem, candidate: Candidate, tau: float | None = None) ->
     if product is not None:
         return Estimate(sub, u, point, step, step * difference - product, gradient)
     gradient = sub.grad(u) if gradient is None else gradient
-    end_gradient = sub.grad(point)
-    return Estimate(sub, u, point, step, step * difference - (gradient - end_gradient), gradient, end_gradient)
+    return Estimate(sub, u, point, step, step * difference - (gradient - sub.grad(point)), gradient)
 
 
 class Judgement(enum.Enum):

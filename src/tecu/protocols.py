@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, MutableMapping
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
+import numpy as np
+
 from tecu.arrays import Array
 
 if TYPE_CHECKING:
@@ -78,6 +80,21 @@ class ProxStep(NamedTuple):
     move: float  # ||u - previous||
 
 
+def treats_entries_alike(term: Term) -> bool:
+    """Whether a term is a sum of one function over all entries, so that some of them can be had without the others.
+
+    Said by ``entrywise``; but a class that inherits it and writes another ``value`` or ``prox`` has not said so.
+    """
+    own = getattr(term, "__dict__", {})
+    for names in (own, *(vars(cls) for cls in type(term).__mro__)):
+        if names is not own and "entrywise" in names:
+            entry = getattr(term, "entrywise", None)
+            return entry is not None and np.ndim(entry.lower) == 0 and np.ndim(entry.upper) == 0
+        if "value" in names or "prox" in names:
+            return False
+    return False
+
+
 class Restricted:
     """``H`` as a function of one block ``u``, the others held.
 
@@ -139,6 +156,15 @@ class Restricted:
     def magnitude(self, value: float) -> float:
         """The size of the numbers that were summed to get ``value``: rounding errors are relative to this."""
         return abs(value)
+
+    # Between visits: after the last one of a sweep the solver asks for ``H`` where the next one will start.
+
+    def settle(self, u: Array) -> float:
+        """``H(u, others)`` at the block's new value, when its visit is over; what it took is left to ``inherit``."""
+        return self.value(u)
+
+    def inherit(self, settled: Restricted) -> None:
+        """Take over what the visit before left when it settled, if that was at these very blocks."""
 
 
 class Strategy(Protocol):

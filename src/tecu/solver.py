@@ -7,18 +7,19 @@ import math
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from tecu import arrays
 from tecu.arrays import Array
 from tecu.certificate import Certificate, certify
 from tecu.checkpoint import fingerprint
-from tecu.checks import audit_due, check_gradients, residual
+from tecu.checks import audit_due, check_gradients
 from tecu.problem import Problem, SubProblem
 from tecu.schedule import Schedule, make_order
 from tecu.state import Result, Standing, State, Status, Visit, VisitLog
 from tecu.stop import MaxIter, RelativeChange, Rule
+from tecu.trail import Last, Trail, audited, residual
 from tecu.updates.base import Step, Update
 from tecu.updates.proximal import Proximal, no_closed_form
 
@@ -32,15 +33,6 @@ class _Diverged(Exception):
     def __init__(self, state: State, block: str) -> None:
         super().__init__(f"block {block!r} or the objective after its update is not finite")
         self.state = state
-
-
-@dataclass(frozen=True)
-class Last:
-    """A block's latest visit, kept for the audit and the residual at the end."""
-
-    visit: int  # its index
-    step: Step
-    z: Mapping[str, Array]  # the blocks when it was made, this one as it was before
 
 
 class Solver:
@@ -98,10 +90,10 @@ class Solver:
 
     def iterate(self, start: Mapping[str, Array] | State | Result) -> Iterator[State]:
         """The states after sweep 1, 2, ... from a start, or the ones that follow a state; ends only if it diverges."""
-        state, last = self._begin(start), dict[str, Last]()
+        state, trail = self._begin(start), Trail()
         try:
             while True:
-                state = self._sweep(state, last)
+                state = self._sweep(state, trail)
                 yield state
         except _Diverged as problem:
             log.warning("%s; iteration %d is the last good one", problem, problem.state.t)
@@ -135,11 +127,11 @@ class Solver:
             from tecu.progress import ProgressLine
 
             callbacks.append(ProgressLine())
-        state, last = self._begin(start), dict[str, Last]()
+        state, trail = self._begin(start), Trail()
         status = rule.check(state, self.problem)
         try:
             while status is None:
-                state = self._sweep(state, last)
+                state = self._sweep(state, trail)
                 # Every callback sees every state, also the last one.
                 asked = [callback(state) is True for callback in callbacks]
                 status = rule.check(state, self.problem)
@@ -150,11 +142,11 @@ class Solver:
         except _Diverged as trouble:
             log.warning("%s; iteration %d is the last good one", trouble, trouble.state.t)
             state, status = trouble.state, Status.DIVERGED
-            last.clear()  # it may hold visits of the sweep that was given up
+            trail.last.clear()  # it may hold visits of the sweep that was given up
         finally:
             for callback in callbacks:
                 getattr(callback, "close", lambda: None)()
-        return self._finish(state, status, last)
+        return self._finish(state, status, trail)
 
     # -- start and end ------------------------------------------------------------------------------------------
 
@@ -175,22 +167,24 @@ class Solver:
                 sub = SubProblem.of(self.problem, block, z, update.eta)
                 if sub.smooth.minimize(sub.term, update.eta) is None:
                     raise TypeError(no_closed_form(sub))
-        value = self.problem.value(z)
-        checks = check_gradients(self.problem, z, self.seed, "the gradient test at the start", at_start=True)
+        h = float(self.problem.coupling.value(z))
+        checks = check_gradients(self.problem, z, h, self.seed, "the gradient test at the start", at_start=True)
         standing = {
             block: Standing(float(term.value(z[block])), arrays.norm(z[block]))
             for block, term in self.problem.terms.items()
         }
+        value = math.fsum([*(s.term for s in standing.values()), h])
         return State(
             t=0, z=z, before={}, memory={block: {} for block in z}, standing=standing, value=value,
             start_value=value, visits=VisitLog([], 0), seconds=0.0, best_value=value, best=z,
             checks=tuple(checks), fingerprint=mark,
         )  # fmt: skip
 
-    def _finish(self, state: State, status: Status, last: dict[str, Last]) -> Result:
-        state = self._audited(state, last)
+    def _finish(self, state: State, status: Status, trail: Trail) -> Result:
+        state = audited(self.problem, self.updates, state, trail)
         if state.t:
-            checks = check_gradients(self.problem, state.z, self.seed + state.t, "the gradient test at the end")
+            h, seed = float(self.problem.coupling.value(state.z)), self.seed + state.t
+            checks = check_gradients(self.problem, state.z, h, seed, "the gradient test at the end")
             state = replace(state, checks=(*state.checks, *checks))
         for block in self.problem.blocks:
             moves = [visit.move for visit in state.visits if visit.block == block]
@@ -201,9 +195,9 @@ class Solver:
                     RuntimeWarning,
                     stacklevel=3,
                 )
-        return Result(state, status, self._certificate(state, status, last))
+        return Result(state, status, self._certificate(state, status, trail))
 
-    def _certificate(self, state: State, status: Status, last: Mapping[str, Last]) -> Certificate:
+    def _certificate(self, state: State, status: Status, trail: Trail) -> Certificate:
         no_theorem = [
             f"block {block!r}: {update.theorem}" for block, update in self.updates.items() if update.theorem is not None
         ]
@@ -212,24 +206,13 @@ class Solver:
         notes = [
             f"block {b!r}: {note}" for b, term in self.problem.terms.items() for note in getattr(term, "unchecked", ())
         ]
-        if state.t and set(last) != set(state.z):
+        if state.t and set(trail.last) != set(state.z):
             notes.append("visits before this run was resumed were true to their claims; its last ones are not audited")
-        return certify(state, no_theorem, lambda: residual(self.problem, state, last), notes)
-
-    def _audited(self, state: State, last: Mapping[str, Last]) -> State:
-        """The state with each block's last visit audited."""
-        visits = list(state.visits)
-        for block, latest in last.items():
-            visit = visits[latest.visit]
-            if not visit.audited:
-                sub = SubProblem.of(self.problem, block, latest.z, memory=dict(state.memory[block]))
-                fault = self.updates[block].audit(sub, latest.step)
-                visits[latest.visit] = replace(visit, audited=True, fault=visit.fault or fault)
-        return replace(state, visits=VisitLog(visits, len(visits)))
+        return certify(state, no_theorem, lambda: residual(self.problem, state, trail), notes)
 
     # -- one sweep ----------------------------------------------------------------------------------------------
 
-    def _sweep(self, state: State, last: dict[str, Last]) -> State:
+    def _sweep(self, state: State, trail: Trail) -> State:
         """Visit the blocks of one iteration and return the next state.
 
         ``Psi`` after a visit is read off at the next one's start, where it comes with the gradient; only after the last
@@ -247,7 +230,13 @@ class Solver:
         for block in self._order(t):
             index = len(log_) + (pending is not None)
             entered = time.perf_counter()
-            sub = self._sub_problem(block, z, before.get(block), dict(memory[block]), standing[block], index, known)
+            smooth = trail.restrict(self.problem, block, z)
+            sub = SubProblem(
+                block, self.problem.terms[block], smooth, z[block], 0.0, dict(memory[block]), dict(z),
+                visits=standing[block].visits, previous_move=standing[block].move, before=before.get(block),
+                lyapunov_weight=standing[block].weight, previous_term=standing[block].term,
+                previous_size=standing[block].size, previous_coupling=known, seed=(self.seed, 2, index),
+            )  # fmt: skip
             step = self.updates[block].visit(sub)
             h = sub.coupling_value_at_previous()
             value = h + math.fsum(s.term for s in standing.values())
@@ -262,7 +251,7 @@ class Solver:
             if audit_due(self.seed, index):
                 fault = self.updates[block].audit(sub, step, thorough=False)
                 visit = replace(visit, audited=True, fault=visit.fault or fault)
-            last[block] = Last(index, step, dict(z))
+            trail.last[block] = Last(index, step, dict(z))
             known = step.coupling
             before[block], z[block] = z[block], step.u
             term = float(self.problem.terms[block].value(step.u)) if math.isnan(step.term) else step.term
@@ -271,7 +260,8 @@ class Solver:
             now = time.perf_counter()
             pending = replace(visit, seconds=now - entered, clock=state.seconds + now - began)
         assert pending is not None
-        known = sub.coupling_value(step.u) if known is None else known
+        if known is None:
+            known, trail.settled = sub.settle(step.u), sub.smooth
         value = known + math.fsum(s.term for s in standing.values())
         if not math.isfinite(value):
             del log_[len(state.visits) :]
@@ -282,23 +272,6 @@ class Solver:
             state, t=t, z=z, before=before, memory=memory, standing=standing, value=value,
             visits=VisitLog(log_, len(log_)), seconds=state.seconds + time.perf_counter() - began,
             best=best, best_value=best_value, coupling=known,
-        )  # fmt: skip
-
-    def _sub_problem(
-        self,
-        block: str,
-        z: Mapping[str, Array],
-        before: Array | None,
-        memory: dict[str, Any],
-        standing: Standing,
-        index: int,
-        coupling: float | None,
-    ) -> SubProblem:
-        return SubProblem(
-            block, self.problem.terms[block], self.problem.restrict(block, z), z[block], 0.0, memory, dict(z),
-            visits=standing.visits, previous_move=standing.move, before=before, lyapunov_weight=standing.weight,
-            previous_term=standing.term, previous_size=standing.size, previous_coupling=coupling,
-            seed=(self.seed, 2, index),
         )  # fmt: skip
 
     def _record(self, sub: SubProblem, step: Step, index: int, sweep: int, h: Sequence[float], psi: float) -> Visit:

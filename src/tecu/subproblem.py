@@ -11,7 +11,7 @@ import numpy as np
 from tecu import arrays
 from tecu.arrays import Array
 from tecu.backtracking import backtrack, seen_curvature
-from tecu.protocols import Blocks, Memory, ProxStep, Restricted, Term
+from tecu.protocols import Blocks, Memory, ProxStep, Restricted, Term, treats_entries_alike
 
 if TYPE_CHECKING:
     from tecu.problem import Problem
@@ -121,6 +121,10 @@ class SubProblem:
         self.counters.values += 1
         return float(self.smooth.value(u))
 
+    def settle(self, u: Array) -> float:
+        """``H(u, others)`` at the block's new value, when its visit is over."""
+        return self.coupling_value_at_previous() if u is self.previous else float(self.smooth.settle(u))
+
     def coupling_grad(self, u: Array) -> Array:
         """The gradient of ``H(., others)``."""
         if u is self.previous:
@@ -145,11 +149,13 @@ class SubProblem:
         return gradient if u is self.previous or not self.eta else gradient + self.eta * (u - self.previous)
 
     def hessian(self, v: Array) -> Array | None:
-        """The second derivative of ``phi`` applied to ``v``; ``None`` where ``H`` is not quadratic in this block."""
+        """The second derivative of ``phi`` applied to ``v``, a new array; ``None`` where ``H`` is not quadratic."""
         if not self.is_quadratic:
             return None
         self.counters.hessians += 1
         product = self.smooth.hessian(v)
+        if type(self.smooth).hessian is Restricted.hessian:  # a user's own may be v itself, or an array that is kept
+            product = arrays.copy(product)
         return arrays.plus_scaled(product, self.eta, v) if self.eta else product
 
     @property
@@ -164,23 +170,35 @@ class SubProblem:
         self.counters.proxes += 1
         return arrays.as_kind(self.term.prox(x, step), self.previous)
 
-    def prox_and_value(self, x: Array, step: float) -> tuple[Array, float]:
-        """``prox(x, step)`` and the term's value there."""
+    def forward_backward(self, u: Array, gradient: Array, tau: float) -> tuple[Array, float]:
+        """``u~ = prox(u - gradient / tau, 1 / tau)`` and the term's value there."""
         both = getattr(self.term, "prox_and_value", None)
         if both is None:
-            point = self.prox(x, step)
+            point = self._prox_of_step(u, gradient, tau)
             return point, float(self.term.value(point))
         self.counters.proxes += 1
-        point, value = both(x, step)
+        point, value = both(arrays.gradient_step(u, gradient, tau), 1.0 / tau)
         return arrays.as_kind(point, self.previous), float(value)
+
+    def _prox_of_step(self, u: Array, gradient: Array, tau: float) -> Array:
+        """The same point, in one pass over the memory where the term treats each entry by itself."""
+        plain = all(type(x) is np.ndarray and x.flags.c_contiguous and x.dtype == u.dtype for x in (u, gradient))
+        if not (plain and u.shape == gradient.shape and treats_entries_alike(self.term)):
+            return self.prox(arrays.gradient_step(u, gradient, tau), 1.0 / tau)
+        self.counters.proxes += 1
+        point = np.empty_like(u)
+        for there, here, slope in arrays.pieces(point, u, gradient):
+            there[...] = self.term.prox(arrays.gradient_step(here, slope, tau), 1.0 / tau)
+        return point
 
     def own_prox_linear(self, gamma: float) -> ProxStep | None:
         """The coupling's own prox-linear step of ``term + H`` from ``previous``, where it has one."""
         step = self.smooth.prox_linear(self.term, gamma)
-        if step is not None:
-            self.counters.gradients += 1
-            self.counters.proxes += 1
-        return step
+        if step is None:
+            return None
+        self.counters.gradients += 1
+        self.counters.proxes += 1
+        return step._replace(u=arrays.as_kind(step.u, self.previous))
 
     def lipschitz(self) -> float | None:
         """A Lipschitz constant of ``grad phi``: that of ``grad H`` plus ``eta``; ``None`` if the coupling has none."""
@@ -238,7 +256,7 @@ class SubProblem:
                 return backtrack(self, u, gradient)[:2]
             # Where H does not depend on the block (L = 0) any step will do.
             tau = constant if constant > 0.0 else 1.0
-        return self.prox(arrays.gradient_step(u, gradient, tau), 1.0 / tau), tau
+        return self._prox_of_step(u, gradient, tau), tau
 
     def rounding(self, tau: float) -> float:
         """``8 r (tau ||previous|| + ||grad phi(previous)||)``, ``r`` the unit round-off: less means nothing.

@@ -5,7 +5,8 @@ import pytest
 import scipy.sparse as sp
 from coupling_kinds import KINDS, close, each_kind, tolerance
 
-from tecu import arrays, couplings, terms
+import tecu
+from tecu import arrays, couplings, methods, terms
 from tecu.testing import check_coupling
 
 SIZES = [(6, 9, 3), (5, 8, 1), (4, 12, 10), (25, 20, 2)]  # few and many columns: residual and Gram forms
@@ -310,3 +311,54 @@ def test_blocks_that_do_not_fit_are_refused_in_a_sentence(change, sentence):
             call(change(z))
     with pytest.raises(ValueError, match="has no block 'X'"):
         H.grad("X", z)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_what_a_visit_leaves_to_the_next_is_what_that_would_compute(dtype):
+    rng = np.random.default_rng(5)
+    H = couplings.MatrixFactorization(rng.normal(size=(30, 40)).astype(dtype))
+    z = {"W": rng.normal(size=(40, 50)).astype(dtype), "D": rng.normal(size=(30, 50)).astype(dtype)}
+    new = {**z, "D": rng.normal(size=(30, 50)).astype(dtype)}
+    visit = H.restrict("D", z)
+    visit.value_and_grad(z["D"])
+    assert visit.settle(new["D"]) == pytest.approx(H.value(new), rel=1e-6)
+    for block in ("W", "D"):
+        following, fresh = H.restrict(block, new), H.restrict(block, new)
+        following.inherit(visit)
+        (value, gradient), (truth, right) = (r.value_and_grad(new[block]) for r in (following, fresh))
+        assert value == truth
+        np.testing.assert_array_equal(gradient, right)
+    elsewhere = H.restrict("W", z)  # other blocks than those the visit ended with: nothing to inherit
+    elsewhere.inherit(visit)
+    assert elsewhere.value(z["W"]) == H.restrict("W", z).value(z["W"])
+
+
+class Counting(couplings.MatrixFactorization):
+    """Counts the residuals that are computed."""
+
+    count = 0
+
+    def restrict(self, block, z):
+        restricted = super().restrict(block, z)
+        misfit = restricted.misfit
+
+        def counted(u):
+            Counting.count += 1
+            return misfit(u)
+
+        restricted.misfit = counted
+        return restricted
+
+
+def test_a_sweep_of_palm_computes_two_residuals():
+    """One a block: the one at the end of a sweep gives the objective, and the next sweep starts with it."""
+    rng = np.random.default_rng(6)
+    problem = tecu.Problem(Counting(rng.normal(size=(30, 40))), {"W": terms.L0(0.01), "D": terms.UnitColumns()})
+    start = {"W": rng.normal(size=(40, 50)), "D": rng.normal(size=(30, 50))}
+    states = methods.palm(problem).iterate(problem.project(start))
+    next(states)
+    before = Counting.count
+    for _ in range(5):
+        next(states)
+    audits = 5 * 2 * 2  # at most, if all visits were audited
+    assert 10 <= Counting.count - before <= 10 + audits // 4

@@ -15,7 +15,7 @@ from tecu import arrays, lipschitz
 from tecu.arrays import Array
 from tecu.couplings.base import QuadraticRestricted, residual_magnitude
 from tecu.couplings.diagonal import is_stiefel, quadratic_weight
-from tecu.protocols import Blocks, Memory, Term
+from tecu.protocols import Blocks, Memory, Restricted, Term
 
 if TYPE_CHECKING:
     from tecu.couplings.factorization import MatrixFactorization
@@ -34,6 +34,7 @@ class FactorRestricted(QuadraticRestricted):
         self.factor: Array = z[coupling.dictionary if self.is_codes else coupling.codes]
         self.Y: Array = coupling.data.like(self.factor)
         self.data, self.method = coupling.data, coupling.method
+        self.codes, self.dictionary = coupling.codes, coupling.dictionary
         self.spent = 0.0  # multiplications for products that the Gram matrix would have made cheaper
         self._gram: Array | None = None
 
@@ -158,11 +159,14 @@ class AnchoredFactor(FactorRestricted):
         self._point: Array | None = None
         self._value = 0.0
         self._misfit: Array | None = None
+        self._inherited: Array | None = None  # the misfit at the block's own value, from the visit before
         self._gradient: Array | None = None
 
     def _anchor(self, u: Array) -> None:
-        self._misfit = self.misfit(u)
+        known = self._inherited if u is self.z[self.block] else None
+        self._misfit = self.misfit(u) if known is None else known
         self._value = 0.5 * arrays.inner(self._misfit, self._misfit)
+        self._inherited = None
         # A strategy may change its own u later, nobody changes the block itself.
         self._point = u if u is self.z[self.block] else arrays.copy(u)
         self._gradient = None
@@ -213,6 +217,22 @@ class AnchoredFactor(FactorRestricted):
             self._anchor(u)
             return self._value, self._anchor_gradient()
         return value, _add_in_place(change, first)
+
+    def settle(self, u: Array) -> float:
+        """``H`` at the new value, from a residual that serves the next visit as well."""
+        if self._misfit is None or u is not self._point:
+            self._misfit, self._point = self.misfit(u), u
+            self._value = 0.5 * arrays.inner(self._misfit, self._misfit)
+        self._gradient = self._gram = None  # nobody will ask again
+        return self._value
+
+    def inherit(self, settled: Restricted) -> None:
+        """The residual of the visit before, which ended where this one starts."""
+        if not isinstance(settled, AnchoredFactor) or settled._misfit is None or settled.data is not self.data:
+            return
+        theirs = {**settled.z, settled.block: settled._point}
+        if all(theirs[block] is self.z[block] for block in (self.codes, self.dictionary)):
+            self._inherited = settled._misfit
 
     def magnitude(self, value: float) -> float:
         """The values involved, and what the rounding of ``D W^T - Y`` adds to them."""

@@ -25,12 +25,12 @@ def claimed_step(
     point, tau = sub.prox_gradient_step(u, gradient, tau)
     difference = u - point
     product = sub.hessian(difference)
+    end = sub.grad(point) if product is None or refresh else None
     if product is None:
-        end = sub.grad(point)
         product = gradient - end
-    else:
-        end = sub.grad(point) if refresh else gradient - product
     error, size = arrays.scaled_minus(difference, tau, product)
+    if end is None:
+        end = arrays.minus_into(gradient, product)
     return Candidate(u, gradient, point, error, tau, error_norm=size), end
 
 

@@ -161,7 +161,7 @@ class Embed:
         for strategy in self.strategies:
             sub.counters.strategy_calls += 1
             for proposal in strategy(sub, u):
-                candidate = proposal if isinstance(proposal, Candidate) else Candidate(_checked(proposal, sub))
+                candidate = _checked(proposal if isinstance(proposal, Candidate) else Candidate(proposal), sub)
                 u = candidate.u
                 yield candidate
 
@@ -239,13 +239,22 @@ def _curvature(sub: SubProblem) -> float:
     return constant
 
 
-def _checked(u: Array, sub: SubProblem) -> Array:
-    if tuple(getattr(u, "shape", ())) != tuple(sub.previous.shape):
-        raise ValueError(
-            f"block {sub.block!r}: the strategy proposed {getattr(u, 'shape', type(u).__name__)}, "
-            f"the block has shape {tuple(sub.previous.shape)}"
-        )
-    return arrays.as_kind(u, sub.previous)
+def _checked(candidate: Candidate, sub: SubProblem) -> Candidate:
+    """The candidate with its points in the block's own kind and precision; refused if a shape does not fit."""
+    for name in ("u", "gradient", "prox_point", "error"):
+        given = getattr(candidate, name)
+        if given is None and name != "u":
+            continue
+        if tuple(getattr(given, "shape", ())) != tuple(sub.previous.shape):
+            what = "" if name == "u" else f" a {name} of shape"
+            raise ValueError(
+                f"block {sub.block!r}: the strategy proposed{what} {getattr(given, 'shape', type(given).__name__)}, "
+                f"the block has shape {tuple(sub.previous.shape)}"
+            )
+    u = arrays.as_kind(candidate.u, sub.previous)
+    point = candidate.prox_point if candidate.prox_point is None else arrays.as_kind(candidate.prox_point, sub.previous)
+    same = u is candidate.u and point is candidate.prox_point
+    return candidate if same else replace(candidate, u=u, prox_point=point)
 
 
 def _is_sane(u: Array, sub: SubProblem) -> bool:

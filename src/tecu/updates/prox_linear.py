@@ -93,7 +93,7 @@ class ProxLinear:
         center = sub.previous + plan.alpha * last
         source = center if plan.beta == plan.alpha else sub.previous + plan.beta * last
         gradient = sub.coupling_grad(source)
-        u, term = sub.prox_and_value(arrays.gradient_step(center, gradient, plan.gamma), 1.0 / plan.gamma)
+        u, term = sub.forward_backward(center, gradient, plan.gamma)
         move, fault = self._move(sub, u, gradient, plan.gamma, term, center)
         value = sub.coupling_value(u) if self.safeguard else None
         if value is not None and not _falls_enough(sub, value, term, move, plan):
@@ -113,19 +113,18 @@ class ProxLinear:
         self, sub: SubProblem, u: Array, gradient: Array, gamma: float, term: float, center: Array
     ) -> tuple[float, str | None]:
         """``||u - previous||``, and a sentence if ``previous`` beats ``u`` as prox of ``center - gradient / gamma``."""
-        difference = u - sub.previous
-        move = arrays.norm(difference)
-        gain = sub.term_at_previous() - term - arrays.inner(gradient, difference)
+        move, slope = arrays.inners_with_difference(u, sub.previous, gradient)
+        gain = sub.term_at_previous() - term - slope
         if center is sub.previous:
             gain -= 0.5 * gamma * move * move
         else:
             gain -= 0.5 * gamma * (arrays.distance(u, center) ** 2 - arrays.distance(sub.previous, center) ** 2)
         if gain >= 0.0:
             return move, None
-        r, slope = arrays.unit_roundoff(u), arrays.norm(gradient)
+        r, size = arrays.unit_roundoff(u), arrays.norm(gradient)
         # On a curved set, such as a ball, ``previous`` may lean out by rounding and gain what that is worth.
         lean = 32 * r * math.sqrt(math.prod(u.shape)) * max(1.0, sub.size_of_previous())
-        slack = (sub.rounding(gamma) + 8 * r * slope) * move + (slope + gamma * move) * lean
+        slack = (sub.rounding(gamma) + 8 * r * size) * move + (size + gamma * move) * lean
         slack += 8 * r * max(abs(term), abs(sub.term_at_previous()))
         if gain < -slack:
             return move, f"the prox of block {sub.block!r} is not a minimiser: staying put is better by {-gain:.3g}"
@@ -167,7 +166,7 @@ class ProxLinear:
 
 def _prox_step(sub: SubProblem, gamma: float) -> tuple[Array, float]:
     gradient = sub.coupling_at_previous()[1]
-    return sub.prox_and_value(arrays.gradient_step(sub.previous, gradient, gamma), 1.0 / gamma)
+    return sub.forward_backward(sub.previous, gradient, gamma)
 
 
 def _falls_enough(sub: SubProblem, after: float, term: float, move: float, plan: Plan) -> bool:

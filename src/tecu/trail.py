@@ -1,0 +1,73 @@
+"""What the visits of a run leave behind: for the visit that comes next, for the audit and the residual at the end."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from tecu import arrays
+from tecu.arrays import Array
+from tecu.problem import Problem, SubProblem
+from tecu.protocols import Restricted
+from tecu.state import State, VisitLog
+from tecu.updates.base import Step, Update
+
+
+@dataclass(frozen=True)
+class Last:
+    """A block's latest visit."""
+
+    visit: int  # its index
+    step: Step
+    z: Mapping[str, Array]  # the blocks when it was made, this one as it was before
+
+
+@dataclass
+class Trail:
+    """Of the run at hand only: a state that is saved and resumed knows nothing of it."""
+
+    last: dict[str, Last] = field(default_factory=dict)
+    settled: Restricted | None = None  # of the visit just made, where it has settled
+
+    def restrict(self, problem: Problem, block: str, z: Mapping[str, Array]) -> Restricted:
+        """``H`` as a function of the block that is visited next, with what the visit before has left for it."""
+        restricted = problem.restrict(block, z)
+        if self.settled is not None:
+            restricted.inherit(self.settled)
+            self.settled = None
+        return restricted
+
+
+def audited(problem: Problem, updates: Mapping[str, Update], state: State, trail: Trail) -> State:
+    """The state with each block's last visit audited."""
+    visits = list(state.visits)
+    for block, latest in trail.last.items():
+        visit = visits[latest.visit]
+        if not visit.audited:
+            sub = SubProblem.of(problem, block, latest.z, memory=dict(state.memory[block]))
+            fault = updates[block].audit(sub, latest.step)
+            visits[latest.visit] = replace(visit, audited=True, fault=visit.fault or fault)
+    return replace(state, visits=VisitLog(visits, len(visits)))
+
+
+def residual(problem: Problem, state: State, trail: Trail) -> float:
+    """``||P||`` for an element ``P`` of the subdifferential of ``Phi`` at the end of a run.
+
+    A block's last visit left ``g = tau (center - u) - grad phi(source)`` in the subdifferential of its term. So
+    ``P_b = g + grad_b H(z) + 2 weight (z_b - before_b)`` for the block, ``-2 weight (z_b - before_b)`` for its past.
+    ``tau r ||u||``, which rounding may hide in ``tau (center - u)``, is added: a step that is too short to be seen
+    leaves no residual otherwise.
+    """
+    if set(trail.last) != set(state.z):  # resumed and not gone on with: the problem's own measure serves
+        return problem.stationarity(state.z)
+    squares = []
+    for block, latest in trail.last.items():
+        step = latest.step
+        sub = SubProblem.of(problem, block, latest.z, step.eta)
+        subgradient = step.tau * (step.center - step.u) - sub.grad(step.source)
+        pull = 2 * step.weight * (step.u - sub.previous)
+        element = subgradient + problem.restrict(block, state.z).grad(step.u) + pull
+        hidden = step.tau * arrays.unit_roundoff(step.u) * arrays.norm(step.u)
+        squares += [(arrays.norm(element) + hidden) ** 2, arrays.norm(pull) ** 2]
+    return math.sqrt(math.fsum(squares))
