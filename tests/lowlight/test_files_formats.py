@@ -6,7 +6,7 @@ import zlib
 
 import numpy as np
 import pytest
-from PIL import Image
+from PIL import Image, ImageOps
 from skimage import data
 from skimage import io as skio
 
@@ -177,6 +177,18 @@ def test_large_jpeg_is_pillows_own(rows):
     assert pixels.shape[0] * pixels.shape[1] >= LARGE
     options = {"quality": 95, "subsampling": 0, "progressive": False}
     assert encode_photo(Photo(pixels), "JPEG")[0] == saved(Image.fromarray(pixels), "JPEG", **options)
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_large_photo_is_read_as_pillow_reads_it(orientation):
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    picture = Image.fromarray(np.tile(PHOTO, (8, 8, 1))[:701, :1001])
+    file = saved(picture, "PNG", exif=exif.tobytes(), compress_level=1)
+    turned = ImageOps.exif_transpose(Image.open(io.BytesIO(file)))
+    found = read_photo(file)
+    assert np.array_equal(found.pixels, np.asarray(turned))
+    assert np.array_equal(read_photo(encode_photo(found, "TIFF")[0]).pixels, found.pixels)
 
 
 def test_scikit_image_reads_what_is_written(tmp_path):

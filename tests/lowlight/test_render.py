@@ -32,6 +32,27 @@ def test_compiled_rendering_agrees_with_numpy(noisy, smooth, dtype, channels):
     assert np.abs(plain - compiled).mean() <= np.iinfo(dtype).max / 255 / 4
 
 
+@pytest.mark.parametrize("smooth", [False, True])
+def test_pixels_four_bytes_apart_give_the_same_result_in_the_same_layout(noisy, smooth):
+    exposure = Enhancer().analyse(noisy)
+    apart = kernels.padded(noisy)[..., :3]
+    assert np.array_equal(apart, noisy)
+    result = render(apart, exposure, smooth, compiled=True)
+    assert np.array_equal(result, render(noisy, exposure, smooth, compiled=True))
+    whole = kernels.padding(result)
+    assert whole is not None
+    assert np.all(whole[..., 3] == 255)
+    assert kernels.padded(result) is whole  # handed on without a copy
+    assert np.array_equal(kernels.shrink(apart, (50, 60)), kernels.shrink(noisy, (50, 60)))
+
+
+def test_a_part_of_a_padded_picture_is_not_taken_for_the_whole():
+    whole = np.random.default_rng(0).integers(0, 255, (20, 30, 4), dtype=np.uint8)
+    for part in (whole[..., 1:], whole[..., 2::-1], whole[::-1, :, :3], whole[2:, :, :3], whole[:, :9, :3]):
+        assert kernels.padding(part) is None
+        assert np.array_equal(kernels.padded(part)[..., :3], part)
+
+
 @pytest.mark.parametrize("dtype", [np.uint8, np.uint16])
 def test_compiled_rendering_with_no_exposure_is_the_identity(dtype):
     pixels = np.random.default_rng(0).integers(0, np.iinfo(dtype).max + 1, (40, 60, 3)).astype(dtype)

@@ -26,10 +26,9 @@ ROWS_A_CELL = 10  # rows of a cell that are averaged, at least; the noise of 200
 
 def render(pixels: Pixels, exposure: Exposure, smoothing: tuple[Pixels, Pixels] | None) -> Pixels:
     """The result for ``pixels``, ``h x w x c``; ``smoothing`` is noise and share on the grid, or ``None``."""
-    pixels = np.ascontiguousarray(pixels)
     height, width = pixels.shape[:2]
-    out = np.empty_like(pixels)
-    flat, result = pixels.reshape(height, -1), out.reshape(height, -1)
+    flat, out = flat_rows(pixels), np.empty_like(pixels) if padding(pixels) is None else padded_like(pixels)
+    result = flat_rows(out)
     parts = scene(exposure, (height, width), pixels.dtype)
     noise, share = smoothing or (None, np.zeros((1, 1)))
     for tile, noisy in tiles(share, height, width):
@@ -75,23 +74,55 @@ def shrink(pixels: Pixels, shape: tuple[int, int]) -> Pixels:
 
     Of cells with many rows only some rows are read.
     """
-    pixels = np.ascontiguousarray(pixels)
     height, width, channels = pixels.shape
     down = (np.arange(shape[0] + 1) * height) // shape[0]
     across = (np.arange(shape[1] + 1) * width) // shape[1]
     step = max(1, height // shape[0] // ROWS_A_CELL)
     out = np.empty((*shape, channels), dtype=np.float32)
-    _cell_means(pixels.reshape(height, -1), down, across, step, channels, out)
+    _cell_means(flat_rows(pixels), down, across, step, channels, out)
     return out
+
+
+def flat_rows(pixels: Pixels) -> Pixels:
+    """The rows of ``pixels``, ``h x w x c``, as ``h x (w n)``: ``n`` is ``c``, or 4 where :func:`padding` is."""
+    whole = padding(pixels)
+    return np.ascontiguousarray(pixels if whole is None else whole).reshape(pixels.shape[0], -1)
+
+
+def padding(pixels: Pixels) -> Pixels | None:
+    """The ``h x w x 4`` bytes, the layout in which Pillow holds RGB, of which ``pixels`` are the first three.
+
+    >>> whole = np.zeros((2, 5, 4), np.uint8)
+    >>> padding(whole[..., :3]) is whole, padding(whole[..., 1:]) is None, padding(whole[:1, :, :3]) is None
+    (True, True, True)
+    """
+    whole = pixels.base
+    fits = (
+        isinstance(whole, np.ndarray)
+        and whole.dtype == np.uint8
+        and whole.shape == (*pixels.shape[:2], 4)
+        and whole.flags.c_contiguous
+        and (pixels.shape[2:], pixels.strides, pixels.dtype) == ((3,), whole.strides, whole.dtype)
+        and pixels.__array_interface__["data"][0] == whole.__array_interface__["data"][0]
+    )
+    return whole if fits else None
+
+
+def padded_like(pixels: Pixels) -> Pixels:
+    """Room for a result that has a :func:`padding`."""
+    return np.empty((*pixels.shape[:2], 4), dtype=np.uint8)[..., :3]
 
 
 def padded(pixels: Pixels) -> Pixels:
-    """``h x w x 3`` bytes to ``h x w x 4`` with 255 as the fourth, the layout in which Pillow holds RGB."""
-    pixels = np.ascontiguousarray(pixels)
-    height, width, _ = pixels.shape
-    out = np.empty((height, width, 4), dtype=np.uint8)
-    _pad_rows(pixels.reshape(height, -1), out.reshape(height, -1))
-    return out
+    """``h x w x 3`` bytes to ``h x w x 4`` with 255 as the fourth; no copy where they have a :func:`padding`."""
+    whole = padding(pixels)
+    if whole is not None:
+        return whole
+    out = padded_like(pixels)
+    _pad_rows(flat_rows(pixels), flat_rows(out))
+    whole = padding(out)
+    assert whole is not None
+    return whole
 
 
 @njit(cache=True, nogil=True)
@@ -105,6 +136,7 @@ def _pad_rows(flat, out):  # pragma: no cover
 
 @njit(cache=True, nogil=True)
 def _cell_means(flat, down, across, step, channels, out):  # pragma: no cover
+    apart = flat.shape[1] // across[-1]
     sums = np.empty(flat.shape[1], np.uint16)  # of fewer than 20 rows or so
     for i in range(out.shape[0]):
         sums[:] = 0
@@ -117,7 +149,7 @@ def _cell_means(flat, down, across, step, channels, out):  # pragma: no cover
             for c in range(channels):
                 total = uint32(0)
                 for x in range(across[j], across[j + 1]):
-                    total += sums[x * channels + c]
+                    total += sums[x * apart + c]
                 out[i, j, c] = np.float32(total) * share
 
 

@@ -152,8 +152,8 @@ def smooth_tile(
     """
     first, last = max(tile[0] - MARGIN, 0), min(tile[1] + MARGIN, flat.shape[0])
     start, stop = max(tile[2] - MARGIN, 0), min(tile[3] + MARGIN, left.size)
-    rgb = flat.shape[1] == 3 * left.size
-    channels = 3 if rgb else 1
+    channels = flat.shape[1] // left.size
+    rgb = channels > 1
     source, target = slice(channels * start, channels * stop), slice(channels * tile[2], channels * tile[3])
     inner, left, across = slice(tile[2] - start, tile[3] - start), left[start:stop], across[start:stop]
     rows, columns, cell_rows, cell_columns = last - first, left.size, (last - first + 1) // 2, (left.size + 1) // 2
@@ -216,11 +216,10 @@ def smooth_tile(
         while done < rows and (min(done // 2 + 1, cell_rows - 1) < averaged if rgb else done < cleaned):
             if tile[0] <= first + done < tile[1]:
                 shared = _between(share, first + done, top, down, left, across, lines[6:8], shared, shares)
-                row = planes[done % RING]
                 if rgb:
                     _result(done, cell_rows, planes, clean, means, wide, blend, shares, unit)
-                    join(row[0, inner], row[1, inner], row[2, inner], out[first + done, target])
                 else:
-                    mix_grey(row[0], clean[done % RING], shares, unit)
-                    out[first + done, target] = row[0, inner]
+                    mix_grey(planes[done % RING, 0], clean[done % RING], shares, unit)
+                row = planes[done % RING]
+                join((row[0, inner], row[1, inner], row[2, inner]), out[first + done, target])
             done += 1

@@ -74,8 +74,34 @@ def _split(row, r, g, b, v):  # pragma: no cover
 
 
 @njit(cache=True, nogil=True)
-def join(r, g, b, row):  # pragma: no cover
-    """Three planes to a flat row."""
+def _split_padded(row, r, g, b, v):  # pragma: no cover
+    for x in range(r.size):
+        first, second, third = row[4 * x], row[4 * x + 1], row[4 * x + 2]
+        r[x], g[x], b[x] = first, second, third
+        v[x] = max(first, max(second, third))
+
+
+@njit(cache=True, nogil=True)
+def join(planes, row):  # pragma: no cover
+    """Planes to a flat row of one, three or four numbers a pixel; the fourth becomes 255."""
+    r, g, b = planes[0], planes[1], planes[2]
+    if row.size == r.size:
+        row[:] = r
+    elif row.size == 3 * r.size:
+        _join(r, g, b, row)
+    else:
+        _join_padded(r, g, b, row)
+
+
+@njit(cache=True, nogil=True)
+def _join_padded(r, g, b, row):  # pragma: no cover
+    for x in range(r.size):
+        row[4 * x], row[4 * x + 1], row[4 * x + 2] = r[x], g[x], b[x]
+        row[4 * x + 3] = 255
+
+
+@njit(cache=True, nogil=True)
+def _join(r, g, b, row):  # pragma: no cover
     for x in range(r.size):
         row[3 * x], row[3 * x + 1], row[3 * x + 2] = r[x], g[x], b[x]
 
@@ -132,10 +158,12 @@ def _look_up(places, table, plane):  # pragma: no cover
 @njit(cache=True, nogil=True)
 def tone_row(row, planes, v, lines, part, gain, table, numbers, floats, ints, places):  # pragma: no cover
     """``planes[0], [1], [2]`` become the channels of the result for a flat ``row``; ``lines`` are of :func:`around`."""
-    r, rgb = planes[0], row.size == 3 * v.size
+    r, rgb = planes[0], row.size > v.size
     times, plus = ints[0], ints[1]
-    if rgb:
+    if row.size == 3 * v.size:
         _split(row, r, planes[1], planes[2], v)
+    elif rgb:
+        _split_padded(row, r, planes[1], planes[2], v)
     else:
         r[:] = row
         v[:] = row
@@ -161,10 +189,7 @@ def tone_tile(flat, out, tile, slope, offset, top, down, left, across, gain, tab
     for y in range(tile[0], tile[1]):
         known = around(slope, offset, top[y], left, across, lines, known)
         tone_row(flat[y, columns], planes, v, lines, down[y], gain, table, numbers, floats, ints, places)
-        if channels == 3:
-            join(planes[0], planes[1], planes[2], out[y, columns])
-        else:
-            out[y, columns] = planes[0]
+        join(planes, out[y, columns])
 
 
 @njit(cache=True, nogil=True)

@@ -67,6 +67,8 @@ def _resolution(image: Image.Image) -> tuple[float, float] | None:
 
 def upright(pixels: Pixels, orientation: int) -> Pixels:
     """``pixels`` turned and mirrored as EXIF ``orientation`` (1 to 8) asks."""
+    if orientation not in range(2, 9):
+        return pixels
     if orientation in (5, 6, 7, 8):
         pixels = pixels.swapaxes(0, 1)
     if orientation in (2, 3, 6, 7):

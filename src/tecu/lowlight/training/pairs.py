@@ -18,7 +18,7 @@ from tecu.lowlight.features import luma
 Pixels = np.ndarray[Any, Any]
 Random = np.random.Generator
 
-GRID = 192  # longest side of the views, the same as that of the grid on which a picture is decomposed
+GRID = 192  # longest side of the views, a little finer than the grid on which a picture is decomposed
 
 
 def view(photo: Pixels, rng: Random) -> Pixels:
