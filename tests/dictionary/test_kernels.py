@@ -131,6 +131,10 @@ def test_totals_from_sparse_codes():
     expected = plain.totals(W, Y)
     np.testing.assert_allclose(A, expected[0], atol=1e-12)
     np.testing.assert_allclose(B, expected[1], atol=1e-12)
+    whole, again = np.zeros((70, 70)), np.zeros((70, 4))
+    add_totals([(codes, Y, 1.0)], whole, again, fold=False)
+    np.testing.assert_allclose(whole, expected[0], atol=1e-12)
+    np.testing.assert_allclose(again, expected[1], atol=1e-12)
     G = expected[0]
     parts = [inner_product(folded, G, True, *rows) for rows in ((0, 30), (30, 70))]
     np.testing.assert_allclose(sum(parts), np.sum(G * G))
@@ -157,20 +161,18 @@ def test_dead_and_double_atoms_are_free_and_hidden_directions_fill_them():
 
 
 @pytest.mark.parametrize("m", [150, 500])
-def test_folded_totals_and_threads_give_the_same_sweep(m):
+def test_threads_give_the_same_sweep(m):
     rng = np.random.default_rng(m)
     W, Y = rng.normal(size=(300, m)) * (rng.random((300, m)) < 0.1), rng.normal(size=(300, 130))
     D = rng.normal(size=(m, 130))
     D /= np.linalg.norm(D, axis=1, keepdims=True)
     A, B = plain.totals(W, Y)
-    folded = np.triu(A, 1) * 2 + np.diag(np.diag(A))
     expected = plain.sweep(D, A, B, 0.0, False)
     team = Workers(2)
     for options in ({}, {"team": team}):
-        for totals, is_folded in ((A, False), (folded, True)):
-            new = D.copy()
-            coding.sweep(new, D, totals, B, folded=is_folded, **options)
-            np.testing.assert_allclose(new, expected, atol=1e-10)
+        new = D.copy()
+        coding.sweep(new, D, A, B, **options)
+        np.testing.assert_allclose(new, expected, atol=1e-10)
     np.testing.assert_allclose(team.gram(D), D @ D.T, atol=1e-14)
     team.close()
 

@@ -35,11 +35,11 @@ ALONE = Workers(1)
 
 @dataclass(frozen=True)
 class Codes:
-    """Sparse rows: row ``i`` has the entries ``values[starts[i] : starts[i + 1]]`` at ``indices[...]``, sorted."""
+    """What a CSR array holds, by the same names, and nothing of what one costs; indices are sorted."""
 
-    starts: Matrix
+    indptr: Matrix
     indices: Matrix
-    values: Matrix
+    data: Matrix
 
     @classmethod
     def empty(cls, samples: int, capacity: int, dtype: Any) -> Codes:
@@ -51,8 +51,8 @@ class Codes:
         """The same codes as a CSR array."""
         from scipy.sparse import csr_array
 
-        own = self if len(self.values) == self.starts[-1] else self.trimmed()
-        codes = csr_array((own.values, own.indices, own.starts), shape=(len(own.starts) - 1, n_components))
+        own = self if len(self.data) == self.indptr[-1] else self.trimmed()
+        codes = csr_array((own.data, own.indices, own.indptr), shape=(len(own.indptr) - 1, n_components))
         codes.has_canonical_format = True
         return codes
 
@@ -61,26 +61,26 @@ class Codes:
         """The rows of all parts, one after the other."""
         if len(parts) == 1:
             return parts[0]
-        counts = np.array([0, *(part.starts[-1] for part in parts)])
+        counts = np.array([0, *(part.indptr[-1] for part in parts)])
         offsets = np.cumsum(counts).astype(np.int32)
-        starts = [part.starts[1:] + offset for part, offset in zip(parts, offsets[:-1], strict=True)]
-        indices = np.concatenate([part.indices[: part.starts[-1]] for part in parts])
-        values = np.concatenate([part.values[: part.starts[-1]] for part in parts])
-        return Codes(np.concatenate([np.zeros(1, np.int32), *starts]), indices, values)
+        ends = [part.indptr[1:] + offset for part, offset in zip(parts, offsets[:-1], strict=True)]
+        indices = np.concatenate([part.indices[: part.indptr[-1]] for part in parts])
+        data = np.concatenate([part.data[: part.indptr[-1]] for part in parts])
+        return Codes(np.concatenate([np.zeros(1, np.int32), *ends]), indices, data)
 
     def trimmed(self) -> Codes:
         """The same without room for more."""
-        count = int(self.starts[-1])
-        return Codes(self.starts, self.indices[:count].copy(), self.values[:count].copy())
+        count = int(self.indptr[-1])
+        return Codes(self.indptr, self.indices[:count].copy(), self.data[:count].copy())
 
     def clipped(self, lower: float, upper: float) -> Codes:
         """Cut to bounds; what becomes zero goes."""
         if lower == -np.inf and upper == np.inf:
             return self
-        values = np.clip(self.values[: self.starts[-1]], lower, upper)
-        used = values != 0
-        starts = np.concatenate([[0], np.cumsum(used)])[self.starts].astype(np.int32)
-        return Codes(starts, self.indices[: len(used)][used], values[used])
+        data = np.clip(self.data[: self.indptr[-1]], lower, upper)
+        used = data != 0
+        indptr = np.concatenate([[0], np.cumsum(used)])[self.indptr].astype(np.int32)
+        return Codes(indptr, self.indices[: len(used)][used], data[used])
 
 
 def sign_mask(dtype: Any, positive: bool) -> Any:
@@ -135,7 +135,7 @@ def _coded(
     mask = sign_mask(number, positive)
     change, settled = codes_of(
         gram, number(shift), correlations, *old, mask, float(stop), float(penalty), cap, PIVOT, restart, polished,
-        work, work.view(mask.dtype), codes.indices, codes.values, codes.starts[1:],
+        work, work.view(mask.dtype), codes.indices, codes.data, codes.indptr[1:],
     )  # fmt: skip
     return codes, float(change), int(settled)
 
@@ -227,7 +227,7 @@ def descend(
     codes = Codes.empty(len(correlations), len(gram), number)
     descend_codes(
         gram, number(shift), correlations, old.indptr, old.indices, old.data, float(penalty), min(cap, len(gram)),
-        float(lower), float(upper), moves, accuracy, codes.indices, codes.values, codes.starts[1:],
+        float(lower), float(upper), moves, accuracy, codes.indices, codes.data, codes.indptr[1:],
     )  # fmt: skip
     return codes.csr(len(gram))
 
@@ -240,52 +240,37 @@ def sweep(
     eta: float = 0.0,
     ball: bool = False,
     team: Workers = ALONE,
-    folded: bool = False,
 ) -> float:
     """One pass of exact minimisation over the atoms, in place; returns by how much the objective fell.
 
     Atom ``j`` becomes the minimiser of ``1/2 <A, DD'> - <B, D> + eta/2 ||D - previous||^2`` over the unit sphere (or
     ball), the others held. Blocks of atoms share one matrix product: the same iterates, faster. Threads take several
-    blocks at a time, so that they meet less often. ``folded`` says that ``A`` is folded into its upper triangle.
+    blocks at a time, so that they meet less often.
     """
     from tecu.dictionary.kernels_atoms import sweep_block
 
     exponent = int(np.frexp(np.max(np.abs(B), initial=0.0))[1])
     if abs(exponent) > LARGE_TOTALS:  # lengths would leave the range of float32; a power of two changes nothing else
         A, B = (np.ldexp(total, -exponent) for total in (A, B))
-        return float(np.ldexp(sweep(D, previous, A, B, math.ldexp(eta, -exponent), ball, team, folded), exponent))
+        return float(np.ldexp(sweep(D, previous, A, B, math.ldexp(eta, -exponent), ball, team), exponent))
     m, number = len(D), D.dtype.type
     size = SWEEP_BLOCK * (1 if team.count == 1 else BLOCKS_A_MEETING)
+    slopes, before = np.empty((size, D.shape[1]), D.dtype), np.empty((size, D.shape[1]), D.dtype)
     descent = 0.0
     for first in range(0, m, size):
         end = min(first + size, m)
-        if folded:
-            half = 0.5 * A[first:end, first:end]
-            inside, place = half + half.T, 0
-        else:
-            inside, place = A, first
-        U = team.by_columns(partial(_slopes, D, A, B, inside, slice(first, end), folded), D)
-        before = D[first:end].copy()
-        for a in range(0, end - first, SWEEP_BLOCK):
-            b = min(a + SWEEP_BLOCK, end - first)
-            descent += sweep_block(D, previous, first + a, U[a:b], inside, place + a, number(eta), ball)
-            if b < end - first:  # what the later blocks of this meeting have to know of it
-                U[b:] -= inside[place + b : place + end - first, place + a : place + b] @ (
-                    D[first + a : first + b] - before[a:b]
-                )
+        U = slopes[: end - first]
+        team.map(partial(_slopes, D, A[first:end], B[first:end], U), D.shape[1])
+        before[: end - first] = D[first:end]
+        for a in range(first, end, SWEEP_BLOCK):
+            b = min(a + SWEEP_BLOCK, end)
+            descent += sweep_block(D, previous, a, U[a - first : b - first], A, number(eta), ball)
+            if b < end:  # what the later blocks of this meeting have to know of it
+                U[b - first :] -= A[b:end, a:b] @ (D[a:b] - before[a - first : b - first])
     return descent
 
 
-def _slopes(D: Matrix, A: Matrix, B: Matrix, inside: Matrix, J: slice, folded: bool, columns: slice) -> Matrix:
-    """``B_J - A_J D`` for some features."""
-    d = D[:, columns]
-    product: Matrix
-    if not folded:
-        product = A[J] @ d
-    else:  # off the diagonal a folded matrix holds twice the entry, once
-        product = A[: J.start, J].T @ d[: J.start]
-        product += A[J, J.stop :] @ d[J.stop :]
-        product *= D.dtype.type(0.5)
-        product += inside @ d[J]
-    np.subtract(B[J, columns], product, out=product)
-    return product
+def _slopes(D: Matrix, A: Matrix, B: Matrix, U: Matrix, columns: slice) -> None:
+    """``U = B - A D`` for some features."""
+    product = np.matmul(A, D[:, columns], out=U[:, columns])
+    np.subtract(B[:, columns], product, out=product)

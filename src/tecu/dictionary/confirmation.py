@@ -41,8 +41,11 @@ def confirmed(sub: SubProblem, claim: Claim) -> bool:
     smooth, u, previous, tau = sub.smooth, claim.u, sub.previous, claim.tau
     if not isinstance(smooth, CodesOfBatch) or type(sub.term) is not terms.L0 or claim.change is None:
         return False
-    sub.measure_curvature()
-    if not sub.trusts(tau) or not all(_is_plain(codes) for codes in (u, previous)):
+    if not all(_is_plain(codes) for codes in (u, previous)):
+        return False
+    # The curvature is at least the square of the longest atom: this bound is within the one that the solver trusts.
+    longest = float(np.max(np.einsum("ij,ij->i", smooth.atoms.rows, smooth.atoms.rows)))
+    if not 0.0 < tau <= math.pow(arrays.unit_roundoff(u), -1.0 / 3.0) * longest:
         return False
     gap, squares, slope = _recomputed(smooth, u, previous, sub.eta, tau, sub.term.weight)
     r, size, move = arrays.unit_roundoff(u), sub.size_of_previous(), arrays.distance(u, previous)

@@ -207,7 +207,7 @@ class L0DictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         with workers(checked.threads) as team:
             self._online.team = team
             keep = 1.0 - 1.0 / min(self.n_iter_ + 1.0, PARTIAL_FIT_MEMORY)
-            self._online.absorb(rows[:], keep)
+            self._online.absorb(rows.__getitem__, len(rows), keep)
             self._online.team = Workers(1)
         self.components_ = self._online.D.copy()
         self.n_iter_ += 1

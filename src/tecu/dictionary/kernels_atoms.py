@@ -15,8 +15,11 @@ from tecu.dictionary.workers import Workers
 
 
 @compiled
-def _add_rows(indptr: Any, indices: Any, data: Any, Y: Any, weight: Any, A: Any, B: Any, first: Any, end: Any) -> Any:
+def _add_rows(
+    indptr: Any, indices: Any, data: Any, Y: Any, weight: Any, fold: Any, A: Any, B: Any, first: Any, end: Any
+) -> Any:
     n = Y.shape[1]
+    twice = 2 if fold else 1
     for p in range(Y.shape[0]):
         y = Y[p]
         for s in range(indptr[p], indptr[p + 1]):
@@ -26,25 +29,31 @@ def _add_rows(indptr: Any, indices: Any, data: Any, Y: Any, weight: Any, A: Any,
             total = A[indices[s]]
             total[indices[s]] += w * data[s]
             for t in range(s + 1, indptr[p + 1]):
-                total[indices[t]] += 2 * w * data[t]
+                total[indices[t]] += twice * w * data[t]
+            if not fold:
+                for t in range(indptr[p], s):
+                    total[indices[t]] += w * data[t]
             row = B[indices[s]]
             for f in range(n):
                 row[f] += w * y[f]
 
 
-def add_totals(changes: Sequence[tuple[Any, Any, float]], A: Any, B: Any, team: Workers | None = None) -> None:
-    """``A += weight folded(W'W)`` and ``B += weight W'Y`` for each of ``(W, Y, weight)``.
+def add_totals(
+    changes: Sequence[tuple[Any, Any, float]], A: Any, B: Any, team: Workers | None = None, *, fold: bool = True
+) -> None:
+    """``A += weight W'W`` and ``B += weight W'Y`` for each of ``(W, Y, weight)``.
 
-    ``W`` are CSR codes, samples x atoms, and ``Y`` is samples x features.
-
-    The symmetric ``W'W`` is folded into its upper triangle, off-diagonal entries doubled: half the scattered writes,
-    and ``<W'W, G> = <folded, G>`` for a symmetric ``G``. Indices must be sorted. Each thread has some atoms, so that
-    the sums are the same for any number of them.
+    ``W`` are CSR codes, samples x atoms, with sorted indices, and ``Y`` is samples x features. If it is to ``fold``,
+    the symmetric ``W'W`` is folded into its upper triangle, off-diagonal entries doubled: half the scattered writes,
+    and ``<W'W, G> = <folded, G>`` for a symmetric ``G``. Each thread has some atoms, so that the sums are the same for
+    any number of them.
     """
 
     def part(atoms: slice) -> None:
         for codes, Y, weight in changes:
-            _add_rows(codes.indptr, codes.indices, codes.data, Y, float(weight), A, B, atoms.start, atoms.stop)
+            _add_rows(
+                codes.indptr, codes.indices, codes.data, Y, float(weight), fold, A, B, atoms.start, atoms.stop
+            )  # fmt: skip
 
     (team or Workers(1)).map(part, len(A))
 
@@ -101,19 +110,19 @@ def misfits(indptr: Any, indices: Any, data: Any, Y: Any, D: Any, rows: Any, squ
 
 
 @compiled
-def sweep_block(D: Any, previous: Any, first: Any, U: Any, A: Any, place: Any, eta: Any, ball: Any) -> Any:
+def sweep_block(D: Any, previous: Any, first: Any, U: Any, A: Any, eta: Any, ball: Any) -> Any:
     """Exact minimisation over the atoms ``first, first + 1, ...`` one after the other; returns by how much it descends.
 
     On entry ``U = B_J - A_J D`` for the block ``J``; the atoms of ``D`` in ``J`` are replaced, and ``U`` is used
-    up. ``A`` holds the totals of the block from row and column ``place`` on. On the sphere the objective is
+    up. On the sphere the objective is
     ``-<v, d>`` in one atom, on the ball ``(A_jj + eta)/2 ||d||^2 - <v, d>``.
     """
     size, n = U.shape
     change = np.empty(n, D.dtype)
     descent = 0.0
     for r in range(size):
-        totals = A[place + r]
-        own = totals[place + r]
+        totals = A[first + r]
+        own = totals[first + r]
         curvature = own + eta
         d = D[first + r]
         old = previous[first + r]
@@ -143,7 +152,7 @@ def sweep_block(D: Any, previous: Any, first: Any, U: Any, A: Any, place: Any, e
         else:
             descent += 0.5 * length * moved
         for s in range(r + 1, size):
-            a = totals[place + s]
+            a = totals[first + s]
             if a != 0:
                 row = U[s]
                 for f in range(n):

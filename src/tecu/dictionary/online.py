@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -66,16 +67,17 @@ class Coder:
 
 
 class Coded(NamedTuple):
-    """Some samples with their codes and, where they were asked for, misfits ``y - D'w`` with their squared lengths."""
+    """Some samples with their codes and, where it was asked for, how these do."""
 
     samples: Matrix
-    codes: Any
-    misfits: Matrix
-    squares: Matrix
+    codes: Codes
+    misfits: Matrix  # y - D'w
+    squares: Matrix  # their squared lengths
+    energy: Matrix | float  # the sum of the squared coefficients, by atoms
 
 
 class OnlineDictionary:
-    """Atoms (rows of ``D``) with forgetting totals ``A = W'W`` (folded) and ``B = W'Y``.
+    """Atoms (rows of ``D``) with forgetting totals ``A = W'W`` and ``B = W'Y``.
 
     To forget, the old totals are not made smaller: the new ones weigh more. A column sweep does not see the scale.
     """
@@ -83,11 +85,17 @@ class OnlineDictionary:
     def __init__(self, D: Matrix, coder: Coder, ball: bool = False, team: Workers | None = None) -> None:
         m, n = D.shape
         self.D, self.coder, self.ball = np.array(D, order="C"), coder, ball
-        self.folded, self.B, self.weight = np.zeros((m, m), D.dtype), np.zeros((m, n), D.dtype), 1.0
+        self.A, self.B, self.weight = np.zeros((m, m), D.dtype), np.zeros((m, n), D.dtype), 1.0
         self.team = team or Workers(1)
 
     def absorb(
-        self, Y: Matrix, keep: float, looseness: float = 1.0, share: float = 1.0, misfits: bool = False
+        self,
+        samples: Callable[[slice], Matrix],
+        size: int,
+        keep: float,
+        looseness: float = 1.0,
+        share: float = 1.0,
+        judged: bool = False,
     ) -> list[Coded]:
         """Code a batch, add it to totals of which ``keep`` is kept, sweep over the atoms; returns the coded pieces."""
         from tecu.dictionary.kernels_atoms import add_totals
@@ -96,38 +104,41 @@ class OnlineDictionary:
         cap = max(1, D.shape[1] // 3)
 
         def code(piece: slice) -> Coded:
-            y = Y[piece]
+            y = samples(piece)
             height = tile_height(len(D))
             room = np.empty((min(height, len(y)), len(D)), D.dtype)
             tiles = [y[first : first + height] for first in range(0, len(y), height)]
             products = (np.matmul(tile, D.T, out=room[: len(tile)]) for tile in tiles)
             parts = [self.coder(product, gram, cap, looseness, share).trimmed() for product in products]
-            codes = Codes.stacked(parts).csr(len(D))
-            return Coded(y, codes, *(misfits_of(y, codes, D) if misfits else (y[:0], np.empty(0))))
+            codes = Codes.stacked(parts)
+            if not judged:
+                return Coded(y, codes, y[:0], np.empty(0), 0.0)
+            energy = np.bincount(codes.indices, codes.data.astype(np.float64) ** 2, len(D))
+            return Coded(y, codes, *misfits_of(y, codes, D), energy)
 
-        parts = self.team.map(code, len(Y))
+        parts = self.team.map(code, size)
         self._forget_all(keep)
         changes = [(part.codes, part.samples, self.weight) for part in parts]
-        add_totals(changes, self.folded, self.B, self.team)
-        sweep(D, D, self.folded, self.B, 0.0, self.ball, self.team, folded=True)
+        add_totals(changes, self.A, self.B, self.team, fold=False)
+        sweep(D, D, self.A, self.B, 0.0, self.ball, self.team)
         return parts
 
     def _forget_all(self, keep: float) -> None:
         if keep <= 0:
-            self.folded[:], self.B[:], self.weight = 0, 0, 1.0
+            self.A[:], self.B[:], self.weight = 0, 0, 1.0
             return
         self.weight /= keep
         if self.weight > HEAVIEST:
-            self.folded /= self.weight
+            self.A /= self.weight
             self.B /= self.weight
             self.weight = 1.0
 
     def forget(self, atoms: Matrix) -> None:
         """Atoms that were replaced begin without a past."""
-        self.folded[atoms], self.folded[:, atoms], self.B[atoms] = 0, 0, 0
+        self.A[atoms], self.A[:, atoms], self.B[atoms] = 0, 0, 0
 
 
-def misfits_of(Y: Matrix, codes: Any, D: Matrix) -> tuple[Matrix, Matrix]:
+def misfits_of(Y: Matrix, codes: Codes, D: Matrix) -> tuple[Matrix, Matrix]:
     """``Y - codes @ D`` and the squared lengths of its rows, in float64."""
     from tecu.dictionary.kernels_atoms import misfits
 
@@ -151,28 +162,32 @@ def loose_start(
 
     There are four of them, or ``passes`` if that is less.
     """
-    samples, m = len(rows), len(D)
+    m = len(D)
     unit = unit_of(rows)
     coder = replace(coder, penalty=coder.penalty * unit * unit, lower=coder.lower * unit, upper=coder.upper * unit)
     online = OnlineDictionary(D, coder, ball, team)
-    count = max(1, round(samples / max(BATCH * m, SMALLEST_BATCH)))
+    count = max(1, round(len(rows) / max(BATCH * m, SMALLEST_BATCH)))
     replaced = 0
     settings = list(zip(GAINS, LENGTHS, MEMORY, strict=True))[:passes]
     for number, (looseness, share, memory) in enumerate(settings):
         keep = max(0.0, 1.0 - 1.0 / (memory * count))
         energy, worst = np.zeros(m), Worst(m, rows.shape[1], rows.dtype)
-        for batch in np.array_split(random.permutation(samples), count):
-            Y = rows[np.sort(batch)]
-            Y = Y if unit == 1.0 else Y * Y.dtype.type(unit)
-            for part in online.absorb(Y, keep, looseness, share, misfits=number > 0):
-                energy += np.bincount(part.codes.indices, part.codes.data.astype(np.float64) ** 2, m)
-                worst.add(part.misfits, part.squares)
+        for batch in np.array_split(random.permutation(len(rows)), count):
+            samples = partial(_scaled, rows, np.sort(batch), unit)
+            parts = online.absorb(samples, len(batch), keep, looseness, share, judged=number > 0)
+            energy += sum(part.energy for part in parts)
+            worst.add([part.misfits for part in parts], [part.squares for part in parts])
         if number:
             slots = replace_atoms(online.D, energy, worst.residuals, online.team)
             online.forget(slots)
             replaced += len(slots)
         report(f"loose pass {number + 1} of {len(settings)}: {replaced} atoms replaced so far")
     return online.D, replaced
+
+
+def _scaled(rows: Rows, chosen: Matrix, unit: float, piece: slice) -> Matrix:
+    samples = rows[chosen[piece]]
+    return samples if unit == 1.0 else samples * samples.dtype.type(unit)
 
 
 def unit_of(rows: Rows) -> float:
@@ -190,10 +205,12 @@ class Worst:
         self.residuals = np.empty((0, n_features), dtype)
         self.squares = np.empty(0)
 
-    def add(self, residuals: Matrix, squares: Matrix) -> None:
+    def add(self, residuals: list[Matrix], squares: list[Matrix]) -> None:
         """Look at some more, with their squared lengths."""
-        chosen = np.flatnonzero(squares > (self.squares.min() if len(self.squares) == self.count else 0.0))
-        self.residuals = np.concatenate([self.residuals, residuals[chosen]])
-        self.squares = np.concatenate([self.squares, squares[chosen]])
-        order = np.argsort(-self.squares, kind="stable")[: self.count]
-        self.residuals, self.squares = self.residuals[order], self.squares[order]
+        least = self.squares.min() if len(self.squares) == self.count else 0.0
+        chosen = [np.flatnonzero(square > least) for square in squares]
+        found = np.concatenate([self.squares, *(part[rows] for part, rows in zip(squares, chosen, strict=True))])
+        if len(found) > len(self.squares):
+            more = (part[rows] for part, rows in zip(residuals, chosen, strict=True))
+            order = np.argsort(-found, kind="stable")[: self.count]
+            self.residuals, self.squares = np.concatenate([self.residuals, *more])[order], found[order]

@@ -42,9 +42,9 @@ def cluster_means(residuals: Matrix, atoms: Matrix, count: int, team: Workers = 
         return residuals[:0]
     near = _alike(unit, SIMILAR, team)
     taken = np.zeros(len(unit), dtype=bool)
-    means: list[Matrix] = []
+    known, end = np.concatenate([atoms, np.empty((count, atoms.shape[1]), atoms.dtype)]), len(atoms)
     for seed in np.flatnonzero(np.count_nonzero(near, axis=1) >= SMALLEST_CLUSTER):
-        if len(means) >= count:
+        if end - len(atoms) >= count:
             break
         if taken[seed] or np.count_nonzero(near[seed] & ~taken) < SMALLEST_CLUSTER:
             continue
@@ -59,10 +59,9 @@ def cluster_means(residuals: Matrix, atoms: Matrix, count: int, team: Workers = 
         if np.count_nonzero(members) < SMALLEST_CLUSTER:
             continue
         taken |= members
-        known = np.concatenate([atoms, np.reshape(means, (-1, atoms.shape[1]))])
-        if not np.any(np.abs(known @ center) > DOUBLE):
-            means.append(center)
-    return np.reshape(means, (-1, residuals.shape[1])).astype(residuals.dtype)
+        if not np.any(np.abs(known[:end] @ center) > DOUBLE):
+            known[end], end = center, end + 1
+    return known[len(atoms) : end].astype(residuals.dtype)
 
 
 def replace_atoms(D: Matrix, energy: Matrix, residuals: Matrix, team: Workers = ALONE) -> Matrix:

@@ -101,13 +101,6 @@ class Workers:
         self.map(lambda piece: np.matmul(left, right[:, piece], out=out[:, piece]), right.shape[1])
         return out
 
-    def by_columns(
-        self, function: Callable[[slice], np.ndarray[Any, Any]], right: np.ndarray[Any, Any]
-    ) -> np.ndarray[Any, Any]:
-        """``function`` of slices of the columns of ``right``, side by side."""
-        parts = self.map(function, right.shape[1])
-        return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
-
     def gram(self, rows: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         """``rows @ rows.T``, its upper triangle shared out in strips of equal area."""
         if self.count == 1 or len(rows) < self.count * SMALLEST_PIECE:
