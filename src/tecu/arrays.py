@@ -18,6 +18,7 @@ Array: TypeAlias = Any
 """NumPy, CSR, torch, JAX or array-API array; the standard has no common base class to name."""
 
 CHUNK = 1 << 13  # elements turned to float64 at a time: small enough that the copy is never paged in anew
+PIECE = 1 << 16  # elements of several arrays that are worked on together
 
 
 def is_sparse(x: Array) -> bool:
@@ -106,8 +107,7 @@ def _sparse_inner(x: Array, y: Array) -> float:
 def abs_sum(x: Array) -> float:
     """``sum |x|``, summed in float64, without a copy of the whole."""
     flat = host(x).ravel("K")
-    pieces = (flat[start : start + CHUNK] for start in range(0, flat.size, CHUNK))
-    return math.fsum(float(np.sum(np.abs(piece), dtype=np.float64)) for piece in pieces)
+    return math.fsum(float(np.sum(np.abs(piece), dtype=np.float64)) for (piece,) in pieces(flat))
 
 
 def norm(x: Array) -> float:
@@ -146,25 +146,23 @@ def plus_scaled(x: Array, factor: float, y: Array) -> Array:
     return x + factor * y
 
 
-def scaled_minus(x: Array, factor: float, y: Array) -> tuple[Array, float]:
-    """``factor x - y`` and its norm; written into ``x``, a temporary of the caller's, in one pass where possible."""
-    plain = type(x) is np.ndarray and type(y) is np.ndarray and x.dtype == y.dtype
-    if not (plain and x.flags.c_contiguous and y.flags.c_contiguous):
-        result = factor * x - y
-        return result, norm(result)
-    total, scale = 0.0, x.dtype.type(factor)
-    for a, b in pieces(x, y):
-        a *= scale
-        a -= b
-        total += _flat_inner(a, a)
+def step_error(step: Array, tau: float, product: Array, gradient: Array) -> tuple[Array, float, Array]:
+    """``e = tau step - product``, ``||e||``, and ``gradient - product``: a step's error and the gradient behind it.
+
+    In one pass where possible, written into ``step`` and ``product``, temporaries of the caller's.
+    """
+    plain = all(type(x) is np.ndarray and x.flags.c_contiguous for x in (step, product, gradient))
+    if not (plain and step.dtype == product.dtype == gradient.dtype):
+        error = tau * step - product
+        return error, norm(error), gradient - product
+    total, scale = 0.0, step.dtype.type(tau)
+    for e, p, g in pieces(step, product, gradient):
+        e *= scale
+        e -= p
+        total += _flat_inner(e, e)
+        np.subtract(g, p, out=p)
     # Squares that leave the range of float64 need the careful norm.
-    return x, math.sqrt(total) if 1e-290 < total < math.inf else norm(x)
-
-
-def minus_into(x: Array, y: Array) -> Array:
-    """``x - y``, written into ``y``, a temporary of the caller's, where that saves memory traffic."""
-    plain = type(x) is np.ndarray and type(y) is np.ndarray and x.dtype == y.dtype and x.shape == y.shape
-    return np.subtract(x, y, out=y) if plain else x - y
+    return step, math.sqrt(total) if 1e-290 < total < math.inf else norm(step), product
 
 
 def pieces(*xs: Array) -> Iterator[tuple[Array, ...]]:
@@ -176,8 +174,8 @@ def pieces(*xs: Array) -> Iterator[tuple[Array, ...]]:
         yield xs
         return
     flats = [x.reshape(-1) for x in xs]
-    for start in range(0, flats[0].size, 4 * CHUNK):
-        yield tuple(flat[start : start + 4 * CHUNK] for flat in flats)
+    for start in range(0, flats[0].size, PIECE):
+        yield tuple(flat[start : start + PIECE] for flat in flats)
 
 
 def inners_with_difference(u: Array, v: Array, *xs: Array) -> list[float]:

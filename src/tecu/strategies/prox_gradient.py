@@ -25,13 +25,11 @@ def claimed_step(
     point, tau = sub.prox_gradient_step(u, gradient, tau)
     difference = u - point
     product = sub.hessian(difference)
-    end = sub.grad(point) if product is None or refresh else None
+    known = sub.grad(point) if product is None or refresh else None
     if product is None:
-        product = gradient - end
-    error, size = arrays.scaled_minus(difference, tau, product)
-    if end is None:
-        end = arrays.minus_into(gradient, product)
-    return Candidate(u, gradient, point, error, tau, error_norm=size), end
+        product = gradient - known
+    error, size, end = arrays.step_error(difference, tau, product, gradient)
+    return Candidate(u, gradient, point, error, tau, error_norm=size), end if known is None else known
 
 
 class ProxGradient:
