@@ -100,6 +100,10 @@ class FollowingTotals(Totals):
         if changes:
             add_totals(changes, self.folded, self.B, self.coupling.team)
 
+    def value(self, atoms: Atoms) -> float:
+        """``H`` by Gram matrices; without any codes nothing has to be summed."""
+        return super().value(atoms) if any(codes.nnz for codes in self._held.values()) else self.half_square
+
 
 def _half_misfit(Y: Matrix, codes: Any, atoms: Matrix, team: Workers | None = None) -> float:
     """``1/2 ||Y - codes @ atoms||^2``, summed in float64."""
