@@ -61,7 +61,7 @@ def floors(seeds):
     print(f"floor, one float32 product {X.shape} x {transposed.shape}: {best['floor'] * 1e3:.1f} ms")
     print(f"one PALM iteration: {best['palm'] / best['floor']:.2f} floors (goal 2.0)")
     print(f"one pass of refit, drop, insert and a column sweep: {descent / best['floor']:.2f} floors (goal 3.0)")
-    print(f"one certified sweep of auto, the dictionary every other batch: {best['auto'] / best['floor']:.2f} floors")
+    print(f"one certified sweep of auto, the dictionary after every batch: {best['auto'] / best['floor']:.2f} floors")
 
 
 def against_palm(seeds):
