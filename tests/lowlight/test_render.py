@@ -8,7 +8,7 @@ from scipy.ndimage import gaussian_filter
 
 from lowlight.scenes import dark_scene, scene
 from tecu.lowlight import Enhancer, denoise, grid, kernels
-from tecu.lowlight.exposure import illumination_at, near_black
+from tecu.lowlight.exposure import black_cast, illumination_at, near_black, without_cast
 from tecu.lowlight.features import percentiles
 from tecu.lowlight.render import render
 from tecu.lowlight.tone import Tone, curve_through, highlights_of, power_for, with_toe
@@ -241,6 +241,57 @@ def test_black_is_kept_blacker_in_a_picture_with_highlights():
     assert near_black(values, 0.0, 1.0)[1].min() == 1.0  # no gain, nothing dimmed
     assert highlights_of(night().max(axis=-1) / 255.0) > 0.9
     assert highlights_of(night().max(axis=-1) / 1020.0) == 0.0
+
+
+def toy(black, light=200):
+    """A white toy before a backdrop of one colour that is nearly black."""
+    picture = np.empty((120, 160, 3), np.uint8)
+    picture[:] = black
+    picture[30:110, 50:110] = np.linspace(60, light, 80).astype(np.uint8)[:, None, None]
+    return picture
+
+
+def chroma(pixels):
+    return int(pixels.max(axis=-1).astype(int).max() - pixels.min(axis=-1).astype(int).min())
+
+
+@pytest.mark.parametrize("black", [(15, 3, 15), (1, 5, 4), (9, 0, 0)])
+def test_a_backdrop_of_coloured_black_takes_on_no_colour(black):
+    picture = toy(black)
+    result = Enhancer()(picture)
+    assert chroma(result[:20, :20]) <= 6
+    ramp = result[40:100, 60:100].astype(int)
+    assert np.abs(ramp - ramp.mean(axis=-1, keepdims=True)).max() <= 8  # the white toy stays white
+
+
+@pytest.mark.parametrize(
+    "picture",
+    [toy((15, 3, 15), light=70), toy((0, 0, 0)), toy((7, 7, 7)), toy((20, 40, 120)), dark_scene(), scene(60, 80)],
+    ids=["without highlights", "black", "grey", "a blue wall", "a dark scene", "a bright scene"],
+)
+def test_only_a_pile_of_coloured_black_is_a_cast(picture):
+    assert black_cast(grid.shrink(picture)) == (0.0, 0.0, 0.0)
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16])
+@pytest.mark.parametrize("smooth", [False, True])
+def test_compiled_rendering_agrees_with_a_cast(noisy, dtype, smooth):
+    pixels = noisy.astype(dtype) * (np.iinfo(dtype).max // 255)
+    exposure = replace(Enhancer().analyse(pixels), cast=(12 / 255, 0.0, 4 / 255))
+    plain, compiled = (render(pixels, exposure, smooth, compiled=on).astype(float) for on in (False, True))
+    # levels of 255 are rounded once more on the way, before the gain
+    rounding = 0.5 * float(exposure.amplification.max()) if dtype == np.uint8 else 0.0
+    assert np.abs(plain - compiled).max() <= np.iinfo(dtype).max / 255 * (2 + 2 * rounding)
+    assert np.abs(plain - compiled).mean() <= np.iinfo(dtype).max / 255 * (0.25 + rounding / 2)
+
+
+def test_a_cast_is_taken_off_black_not_off_white():
+    values = np.linspace(0.0, 1.0, 50)[:, None, None] * np.ones((1, 1, 3))
+    cleared = without_cast(values, (0.05, 0.0, 0.02))
+    assert np.all(np.diff(cleared, axis=0) >= 0.0)
+    assert np.array_equal(cleared[-1], values[-1])
+    assert np.array_equal(cleared[..., 1], values[..., 1])
+    assert np.array_equal(without_cast(values, (0.05, 0.0, 0.02), exponent=0.0), values)
 
 
 def test_compiled_rendering_agrees_under_a_black_sky():

@@ -13,7 +13,14 @@ from tecu.certificate import Certificate
 from tecu.history import History
 from tecu.lowlight import tone
 from tecu.lowlight.denoise import noise_level
-from tecu.lowlight.exposure import Exposure, amplification, crushed_noise, illumination_at
+from tecu.lowlight.exposure import (
+    Exposure,
+    amplification,
+    black_cast,
+    crushed_noise,
+    illumination_at,
+    without_cast,
+)
 from tecu.lowlight.features import brightest_of
 from tecu.lowlight.grid import enlarge, following, shrink, whitepoint
 from tecu.lowlight.images import pictures, through
@@ -146,6 +153,8 @@ class Enhancer:
 
     def _analyse(self, pixels: Pixels) -> Exposure:
         small = shrink(_rgb(pixels))
+        cast = black_cast(small)
+        small = without_cast(small, cast)
         brightest = brightest_of(small)
         proposal = self._proposal(small)
         found = illumination(brightest, brightest if proposal is None else proposal.illumination, self.method)
@@ -163,7 +172,7 @@ class Enhancer:
             white = whitepoint(pixels.dtype)
             rounding = ROUNDING / white if pixels.dtype.kind == "u" else 0.0
             noise, crushed = max(noise_level(pixels, white), rounding), crushed_noise(brightest)
-        return Exposure(slope, offset, chosen, lifted, noise, self.headroom, crushed, highlights_of(brightest))
+        return Exposure(slope, offset, chosen, lifted, noise, self.headroom, crushed, highlights_of(brightest), cast)
 
     def _proposal(self, small: Pixels) -> Proposal | None:
         """What the networks say; one of the methods does without them."""

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numba import int32, njit, uint32, uint64
 
-from tecu.lowlight.exposure import NEARLY_BLACK, Exposure, black_until
+from tecu.lowlight.exposure import NEARLY_BLACK, Exposure, black_until, gain_share
 from tecu.lowlight.grid import positions, whitepoint
 from tecu.lowlight.model import DARKEST
 
@@ -32,7 +32,8 @@ def scene(exposure: Exposure, shape: tuple[int, int], dtype: Any) -> tuple[Any, 
     white = whitepoint(dtype)
     gain = gains(exposure.tone.exponent, SIZE[np.dtype(dtype)] * 2**BITS / white)
     # Handed over, not compiled in: the compiler's cache would not notice a change of the constants.
-    numbers = np.array([1.0 / white, 1.0 / exposure.headroom, *black(exposure)], dtype=np.float32)
+    cast = white * gain_share(exposure.tone.exponent) * np.array(exposure.cast)
+    numbers = np.array([1.0 / white, 1.0 / exposure.headroom, *black(exposure), *cast], dtype=np.float32)
     maps = (np.ascontiguousarray(part, dtype=np.float32) for part in (exposure.slope, exposure.offset))
     return (*maps, *rows, *columns, gain, table_of(exposure, dtype), numbers)
 
@@ -48,7 +49,7 @@ def gains(exponent: float, unit: float) -> Pixels:
 
 def black(exposure: Exposure) -> tuple[float, float, float, float]:
     """The numbers of :func:`tecu.lowlight.exposure.near_black`: two ranges, inverted, and two strengths."""
-    strength = min(exposure.tone.exponent / 0.5, 1.0)
+    strength = gain_share(exposure.tone.exponent)
     reach = black_until(exposure.highlights)
     return 1.0 / NEARLY_BLACK, strength, 1.0 / reach, (0.9 + 0.1 * exposure.highlights) * strength
 
@@ -79,6 +80,16 @@ def _split_padded(row, r, g, b, v):  # pragma: no cover
         first, second, third = row[4 * x], row[4 * x + 1], row[4 * x + 2]
         r[x], g[x], b[x] = first, second, third
         v[x] = max(first, max(second, third))
+
+
+@njit(cache=True, nogil=True, fastmath=True)
+def _without_cast(plane, cast, scale, v):  # pragma: no cover
+    """The twin of :func:`tecu.lowlight.exposure.without_cast`; ``v`` becomes the larger of it and the result."""
+    for x in range(plane.size):
+        value = np.float32(plane[x])
+        left = (_ONE - value * scale) * (_ONE - value * scale)
+        plane[x] = int32(max(value - cast * left * left, _ZERO) + np.float32(0.5))
+        v[x] = max(v[x], plane[x])
 
 
 @njit(cache=True, nogil=True)
@@ -167,6 +178,10 @@ def tone_row(row, planes, v, lines, part, gain, table, numbers, floats, ints, pl
     else:
         r[:] = row
         v[:] = row
+    if rgb and max(numbers[6], max(numbers[7], numbers[8])) > _ZERO:
+        v[:] = 0
+        for c in range(3):
+            _without_cast(planes[c], numbers[6 + c], numbers[0], v)
     _light(v, numbers[0], numbers[1], lines[0], lines[1], lines[2], lines[3], part, floats[0])
     _gain(floats[0].view(np.int32), gain, floats[1])
     _near_black(v, numbers[0], numbers[2], numbers[3], numbers[4], numbers[5], floats[1], times, plus)
