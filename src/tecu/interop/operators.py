@@ -18,7 +18,8 @@ def operator(foreign: Any, *, shape: tuple[int, ...] | None = None) -> Operator:
     foreign
         A SciPy or PyLops ``LinearOperator``, or a deepinv ``LinearPhysics`` (``A(x)`` and ``A_adjoint(y)`` of tensors).
     shape
-        For a deepinv physics: the shape of the images it takes, such as ``(1, 1, 64, 64)``.
+        For a deepinv physics: the shape of the images it takes, such as ``(1, 1, 64, 64)``. It computes in float32:
+        give it float32 data and a float32 start, or the gradient test finds its rounding too large.
 
     Examples
     --------
