@@ -73,7 +73,7 @@ def _recomputed(
 ) -> tuple[float, float, float]:
     """``||u - prox(u)||``, ``||Y - u D'||^2 - ||Y - previous D'||^2`` and ``||grad H(previous)||``."""
     from tecu.dictionary.kernels_atoms import misfits
-    from tecu.dictionary.kernels_audit import differences, prox_gap
+    from tecu.dictionary.kernels_audit import gap_and_change
 
     Y, D = smooth.samples, smooth.atoms.rows
     m, n = D.shape
@@ -88,13 +88,13 @@ def _recomputed(
             new, old, k = rest[: len(y)], old_rest[: len(y)], len(y)
             for codes, room in ((u, new), (previous, old)):
                 misfits(codes.indptr[first : first + k + 1], codes.indices, codes.data, y, D, room, square)
-            change += differences(new, old)
             spread += old.T @ old
             slopes = np.matmul(new, D.T, out=tile[:k])
-            gap += prox_gap(
+            apart, changed = gap_and_change(
                 u.indptr, u.indices, u.data, previous.indptr, previous.indices, previous.data, first, slopes,
-                D.dtype.type(eta), float(tau), float(weight),
+                D.dtype.type(eta), float(tau), float(weight), new, old,
             )  # fmt: skip
+            gap, change = gap + apart, change + changed
         return gap, change, spread
 
     parts = smooth.coupling.team.map(part, len(Y))

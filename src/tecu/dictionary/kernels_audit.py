@@ -1,4 +1,4 @@
-"""A compiled part of the audit: how far codes are from their own prox point.
+"""A compiled part of the audit: how far codes are from their own prox point, and what they change.
 
 This module imports numba: import it lazily.
 """
@@ -13,17 +13,17 @@ from tecu.dictionary.compiled import compiled
 
 
 @compiled
-def prox_gap(
+def gap_and_change(
     indptr: Any, indices: Any, data: Any, old_indptr: Any, old_indices: Any, old_data: Any, first: Any, g: Any,
-    eta: Any, tau: Any, weight: Any,
+    eta: Any, tau: Any, weight: Any, rest: Any, old_rest: Any,
 ) -> Any:  # fmt: skip
-    """``||u - prox(u - grad phi(u) / tau)||^2`` of some samples, for the ``prox`` of ``weight ||.||_0``.
+    """``||u - prox(u - grad phi(u) / tau)||^2`` of some samples, for the ``prox`` of ``weight ||.||_0``; their change.
 
     ``g`` holds minus the gradient of ``H`` at the codes ``u``, samples from ``first`` on, and is used up; ``phi`` adds
-    ``eta/2 ||u - old||^2``.
+    ``eta/2 ||u - old||^2``. The change is ``||rest||^2 - ||old_rest||^2``, entry by entry.
     """
     limit = 2 * weight * tau  # of the square of tau (u - grad phi / tau)
-    total = 0.0
+    total, change = 0.0, 0.0
     m = g.shape[1]
     for p in range(g.shape[0]):
         row = g[p]
@@ -43,15 +43,7 @@ def prox_gap(
                 square = np.float64(row[j]) * row[j]
                 if not square <= limit:
                     total += square / (tau * tau)
-    return total
-
-
-@compiled
-def differences(after: Any, before: Any) -> Any:
-    """``||after||^2 - ||before||^2`` in float64, entry by entry."""
-    total = 0.0
-    for i in range(after.shape[0]):
-        a, b = after[i], before[i]
-        for j in range(after.shape[1]):
-            total += (np.float64(a[j]) - np.float64(b[j])) * (np.float64(a[j]) + np.float64(b[j]))
-    return total
+        after, before = rest[p], old_rest[p]
+        for f in range(after.size):
+            change += (np.float64(after[f]) - np.float64(before[f])) * (np.float64(after[f]) + np.float64(before[f]))
+    return total, change
