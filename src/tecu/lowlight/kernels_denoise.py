@@ -221,5 +221,5 @@ def smooth_tile(
                 else:
                     mix_grey(planes[done % RING, 0], clean[done % RING], shares, unit)
                 row = planes[done % RING]
-                join((row[0, inner], row[1, inner], row[2, inner]), out[first + done, target])
+                join(row[0, inner], row[1, inner], row[2, inner], out[first + done, target])
             done += 1

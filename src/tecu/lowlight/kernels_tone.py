@@ -93,9 +93,8 @@ def _without_cast(plane, cast, scale, v):  # pragma: no cover
 
 
 @njit(cache=True, nogil=True)
-def join(planes, row):  # pragma: no cover
+def join(r, g, b, row):  # pragma: no cover
     """Planes to a flat row of one, three or four numbers a pixel; the fourth becomes 255."""
-    r, g, b = planes[0], planes[1], planes[2]
     if row.size == r.size:
         row[:] = r
     elif row.size == 3 * r.size:
@@ -204,7 +203,7 @@ def tone_tile(flat, out, tile, slope, offset, top, down, left, across, gain, tab
     for y in range(tile[0], tile[1]):
         known = around(slope, offset, top[y], left, across, lines, known)
         tone_row(flat[y, columns], planes, v, lines, down[y], gain, table, numbers, floats, ints, places)
-        join(planes, out[y, columns])
+        join(planes[0], planes[1], planes[2], out[y, columns])
 
 
 @njit(cache=True, nogil=True)
