@@ -101,6 +101,18 @@ def test_result_does_not_depend_on_the_tiles(noisy, channels, monkeypatch):
     assert np.abs(kernels.render(pixels, exposure, (noise, share)).astype(int) - whole).max() <= 1
 
 
+@pytest.mark.parametrize("smooth", [False, True])
+def test_result_does_not_depend_on_the_number_of_threads(noisy, smooth, monkeypatch):
+    tall = np.concatenate([noisy, noisy[::-1], noisy])
+    exposure = Enhancer().analyse(tall)
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    alone = render(tall, exposure, smooth, compiled=True)
+    for count in ("2", "3", "40"):
+        monkeypatch.setenv("OMP_NUM_THREADS", count)
+        assert kernels.threads() == min(int(count), kernels.MOST_THREADS)
+        assert np.abs(render(tall, exposure, smooth, compiled=True).astype(int) - alone).max() <= (1 if smooth else 0)
+
+
 @pytest.mark.parametrize("compiled", [False, True])
 def test_headroom_bounds_the_gain(noisy, compiled):
     """With the diagonal as the curve no pixel below the headroom is raised above it, and a brighter one stays."""

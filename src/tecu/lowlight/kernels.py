@@ -7,7 +7,9 @@ leave out its checks (three times faster than indexing ``pixels[y, x, c]``).
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from itertools import groupby
 from typing import Any
 
@@ -21,6 +23,7 @@ from tecu.lowlight.kernels_tone import scene, tone_tile
 Pixels = np.ndarray[Any, Any]
 
 STRIP, WIDEST = 128, 4608  # rows that are smoothed or not together; columns of a tile: both are even
+MOST_THREADS = 4
 ROWS_A_CELL = 10  # rows of a cell that are averaged, at least; the noise of 200 pixels is small enough
 
 
@@ -31,12 +34,40 @@ def render(pixels: Pixels, exposure: Exposure, smoothing: tuple[Pixels, Pixels] 
     result = flat_rows(out)
     parts = scene(exposure, (height, width), pixels.dtype)
     noise, share = smoothing or (None, np.zeros((1, 1)))
-    for tile, noisy in tiles(share, height, width):
+
+    def make(part: tuple[tuple[int, int, int, int], bool]) -> None:
+        tile, noisy = part
         if noisy:
             smooth_tile(flat, result, tile, noise, share, *parts, factors())
         else:
             tone_tile(flat, result, tile, *parts)
+
+    count = threads()
+    shares = [(piece, noisy) for tile, noisy in tiles(share, height, width) for piece in cut(tile, count)]
+    if min(count, len(shares)) == 1:
+        for part in shares:
+            make(part)
+        return out
+    with ThreadPoolExecutor(count) as pool:  # the kernels let go of the interpreter
+        list(pool.map(make, shares))
     return out
+
+
+def threads() -> int:
+    """As many as ``OMP_NUM_THREADS`` says, or as there are processors; more than four would wait for the memory."""
+    wanted = os.environ.get("OMP_NUM_THREADS", "")
+    return min(int(wanted) if wanted.isdecimal() and int(wanted) > 0 else os.cpu_count() or 1, MOST_THREADS)
+
+
+def cut(tile: tuple[int, int, int, int], count: int) -> list[tuple[int, int, int, int]]:
+    """``tile`` in up to ``count`` pieces of about as many rows, at least a strip each.
+
+    >>> cut((0, 1000, 0, 50), 2)
+    [(0, 512, 0, 50), (512, 1000, 0, 50)]
+    """
+    top, bottom, left, right = tile
+    rows = -(-(bottom - top) // (count * STRIP)) * STRIP
+    return [(first, min(first + rows, bottom), left, right) for first in range(top, bottom, rows)]
 
 
 def tiles(share: Pixels, height: int, width: int) -> Iterator[tuple[tuple[int, int, int, int], bool]]:
