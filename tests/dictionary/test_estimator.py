@@ -165,19 +165,6 @@ def test_a_given_dictionary_is_where_it_starts(planted, solver):
     assert model.n_replaced_ == 0
 
 
-def test_compiling_is_announced_where_no_kernel_is_on_disk(tmp_path, monkeypatch, caplog):
-    from tecu.dictionary.kernel_cache import announce_compiling
-
-    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
-    announce_compiling.cache_clear()
-    assert announce_compiling()
-    assert "compiling" in caplog.text
-    (tmp_path / "somewhere").mkdir()
-    (tmp_path / "somewhere" / "kernels_polish.codes_of-1.py311.nbi").touch()
-    announce_compiling.cache_clear()
-    assert not announce_compiling()
-
-
 def test_callback_sees_every_sweep_and_may_stop(planted):
     seen = []
 

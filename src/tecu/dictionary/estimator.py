@@ -22,17 +22,19 @@ from tecu.dictionary import model_file
 from tecu.dictionary.chunked.samples import is_chunked
 from tecu.dictionary.coding import Matrix
 from tecu.dictionary.encoding import encoded
-from tecu.dictionary.kernel_cache import announce_compiling
 from tecu.dictionary.online import OnlineDictionary, loose_start
 from tecu.dictionary.parameters import Checked, checked_parameters, start_dictionary
 from tecu.dictionary.replacement import CountedCheckpoint
 from tecu.dictionary.rows import Rows
 from tecu.dictionary.solvers import Plan, plan
 from tecu.dictionary.workers import Workers, workers
+from tecu.kernel_cache import announce_compiling
 from tecu.state import Result
 
 log = logging.getLogger("tecu")
 PARTIAL_FIT_MEMORY = 20.0  # batches that the totals of partial_fit reach back
+
+KERNELS = (str(Path(__file__).parent), "dictionary learning", "some seconds")
 
 
 class L0DictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sklearn has no types
@@ -149,7 +151,7 @@ class L0DictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         if is_chunked(X):
             from tecu.dictionary.chunked import fitting
 
-            announce_compiling()
+            announce_compiling(*KERNELS)
             fitting.fit(self, X)
             return self
         X = self._validated(X, reset=True)
@@ -157,7 +159,7 @@ class L0DictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         checked = checked_parameters(self, rows)
         random = check_random_state(self.random_state)
         seed = int(random.randint(np.iinfo(np.int32).max))
-        announce_compiling()
+        announce_compiling(*KERNELS)
         with workers(checked.threads) as team:
             planned = plan(
                 self.solver, rows, checked.coder, checked.n_components, ball=checked.ball, seed=seed,

@@ -11,17 +11,20 @@ import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import groupby
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numba import njit, uint16, uint32
 
+from tecu.kernel_cache import announce_compiling
 from tecu.lowlight.exposure import Exposure
 from tecu.lowlight.kernels_denoise import factors, smooth_tile
 from tecu.lowlight.kernels_tone import scene, tone_tile
 
 Pixels = np.ndarray[Any, Any]
 
+KERNELS = (str(Path(__file__).parent), "large photos", "half a minute")
 STRIP, WIDEST = 128, 4608  # rows that are smoothed or not together; columns of a tile: both are even
 MOST_THREADS = 4
 ROWS_A_CELL = 10  # rows of a cell that are averaged, at least; the noise of 200 pixels is small enough
@@ -29,6 +32,7 @@ ROWS_A_CELL = 10  # rows of a cell that are averaged, at least; the noise of 200
 
 def render(pixels: Pixels, exposure: Exposure, smoothing: tuple[Pixels, Pixels] | None) -> Pixels:
     """The result for ``pixels``, ``h x w x c``; ``smoothing`` is noise and share on the grid, or ``None``."""
+    announce_compiling(*KERNELS)
     height, width = pixels.shape[:2]
     flat, out = flat_rows(pixels), np.empty_like(pixels) if padding(pixels) is None else padded_like(pixels)
     result = flat_rows(out)
@@ -105,6 +109,7 @@ def shrink(pixels: Pixels, shape: tuple[int, int]) -> Pixels:
 
     Of cells with many rows only some rows are read.
     """
+    announce_compiling(*KERNELS)
     height, width, channels = pixels.shape
     down = (np.arange(shape[0] + 1) * height) // shape[0]
     across = (np.arange(shape[1] + 1) * width) // shape[1]
