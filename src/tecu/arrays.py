@@ -137,13 +137,12 @@ def gradient_step(u: Array, gradient: Array, tau: float) -> Array:
 def plus_scaled(x: Array, factor: float, y: Array) -> Array:
     """``x + factor y``, written into ``x``, a temporary of the caller's, where that saves memory traffic."""
     plain = type(x) is np.ndarray and type(y) is np.ndarray and x.dtype == y.dtype and is_real_float(x)
-    if plain and x.flags.c_contiguous and y.flags.c_contiguous:
-        from scipy.linalg import blas
-
-        axpy = blas.daxpy if x.dtype == np.float64 else blas.saxpy
-        axpy(y.reshape(-1), x.reshape(-1), a=factor)
-        return x
-    return x + factor * y
+    if not (plain and x.shape == y.shape and x.flags.c_contiguous and y.flags.c_contiguous):
+        return x + factor * y
+    scale = x.dtype.type(factor)
+    for a, b in pieces(x, y):  # not BLAS' axpy: it would wake its threads
+        a += scale * b
+    return x
 
 
 def step_error(step: Array, tau: float, product: Array, gradient: Array) -> tuple[Array, float, Array]:
