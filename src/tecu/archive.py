@@ -21,6 +21,7 @@ from tecu.atomic import part_beside, shown
 
 DOCUMENT = "document"
 Store = Mapping[str, np.ndarray[Any, Any]]
+# What zipfile and zlib raise of a damaged file; an unknown compression is NotImplementedError, a password RuntimeError.
 DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, KeyError, NotImplementedError, RuntimeError)
 
 MALFORMED = (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError, RecursionError)

@@ -30,7 +30,7 @@ class QuadraticRestricted(Restricted):
 
     def hessian(self, v: Array) -> Array:
         """The second derivative applied to ``v``."""
-        raise NotImplementedError
+        raise NotImplementedError  # abstract: a subclass has it
 
     def curvature(self) -> float | Array | None:
         """The second derivative where it is diagonal: a number, or an array of the block's shape; else ``None``."""
@@ -38,7 +38,7 @@ class QuadraticRestricted(Restricted):
 
     def lipschitz(self, memory: Memory) -> float | None:
         """A Lipschitz constant of the gradient."""
-        raise NotImplementedError
+        raise NotImplementedError  # abstract: a subclass has it
 
     def minimize(self, term: Term, eta: float) -> Array | None:
         """The exact minimiser of ``term(u) + H(u) + eta/2 ||u - z[block]||^2``, or ``None`` without a closed form."""
@@ -60,11 +60,11 @@ class BlockCoupling:
 
     def value(self, z: Blocks) -> float:
         """``H(z)``."""
-        raise NotImplementedError
+        raise NotImplementedError  # abstract: a subclass has it
 
     def restrict(self, block: str, z: Blocks) -> Restricted:
         """``H`` as a function of one block, with the work shared that does not change within a visit."""
-        raise NotImplementedError
+        raise NotImplementedError  # abstract: a subclass has it
 
     def grad(self, block: str, z: Blocks) -> Array:
         """The gradient of ``H`` with respect to one block."""
