@@ -285,10 +285,10 @@ def killed() -> None:
         )
 
 
-def memory(gigabytes: float) -> None:
+def memory(gigabytes: float, sizes: list[int]) -> None:
     n, m, k, rows = 256, 256, 5, 32768
     chunks = math.ceil(gigabytes * 1e9 / (4 * n * rows))
-    for workers in (2, 4):
+    for workers in sizes:
         with cluster(workers, memory_limit="1GB") as client:
             began, cpu = time.perf_counter(), cpu_seconds(client)
             model = L0DictionaryLearning(m, penalty=PENALTY, max_iter=3, tol=0, random_state=0)
@@ -370,10 +370,11 @@ def main(arguments: list[str] | None = None) -> None:
     }  # fmt: skip
     parser.add_argument("--only", nargs="+", choices=list(parts), default=list(parts))
     parser.add_argument("--gigabytes", type=float, default=1.0, help="samples of the memory figure")
+    parser.add_argument("--workers", nargs="+", type=int, default=[2, 4], help="sizes of the clusters of that figure")
     options = parser.parse_args(arguments or [])
     for name in options.only:
         part = parts[name]
-        memory(options.gigabytes) if part is None else part()
+        memory(options.gigabytes, options.workers) if part is None else part()
 
 
 if __name__ == "__main__":

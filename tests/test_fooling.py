@@ -11,7 +11,7 @@ import pytest
 import tecu
 from problems import dictionary
 from tecu import Candidate, couplings, stop, strategies, terms
-from tecu.inexact import estimate, judge
+from tecu.inexact import Numbers, estimate, judge
 from tecu.protocols import Restricted, treats_entries_alike
 from tecu.tolerance import MovingTolerance
 
@@ -436,6 +436,15 @@ def test_a_claim_of_the_wrong_shape_is_named(field):
 
     with pytest.raises(ValueError, match=f"block 'W'.*{field}.*shape"):
         tecu.Solver(problem, {"W": tecu.Embed(strategy), "D": tecu.ProxLinear()}).run(start, stop=stop.MaxIter(1))
+
+
+def test_a_change_of_the_objective_that_is_no_number_is_never_accepted():
+    problem, z = factorisation()
+    sub = tecu.SubProblem.of(problem, "W", z, eta=1.0)
+    point, tau = sub.prox_gradient_step(z["W"])
+    claim = Numbers(error_norm=0.0, error_along_move=0.0, change=float("nan"))
+    found = estimate(sub, Candidate(z["W"], prox_point=point, tau=tau, numbers=claim))
+    assert not judge(sub, found, MovingTolerance(0.2)).accepted
 
 
 def test_a_prox_point_in_another_precision_is_taken_in_the_blocks_own():

@@ -145,17 +145,23 @@ def plus_scaled(x: Array, factor: float, y: Array) -> Array:
     return x
 
 
-def step_error(step: Array, tau: float, product: Array, gradient: Array) -> tuple[Array, float, Array]:
-    """``e = tau step - product``, ``||e||``, and ``gradient - product``: a step's error and the gradient behind it.
+def step_error(
+    step: Array, tau: float, product: Array, gradient: Array, eta: float = 0.0
+) -> tuple[Array, float, Array]:
+    """``e = tau step - q``, ``||e||``, and ``gradient - q``, where ``q = product + eta step``.
 
-    In one pass where possible, written into ``step`` and ``product``, temporaries of the caller's.
+    A step's error and the gradient behind it, in one pass where possible, written into ``step`` and ``product``,
+    temporaries of the caller's.
     """
     plain = all(type(x) is np.ndarray and x.flags.c_contiguous for x in (step, product, gradient))
     if not (plain and step.dtype == product.dtype == gradient.dtype):
+        product = product + eta * step if eta else product
         error = tau * step - product
         return error, norm(error), gradient - product
-    total, scale = 0.0, step.dtype.type(tau)
+    total, scale, weight = 0.0, step.dtype.type(tau), step.dtype.type(eta)
     for e, p, g in pieces(step, product, gradient):
+        if eta:
+            p += weight * e
         e *= scale
         e -= p
         total += _flat_inner(e, e)

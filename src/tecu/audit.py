@@ -174,7 +174,6 @@ def claim_of(found: Estimate) -> Claim:
 
 def audit_claim(sub: SubProblem, claim: Claim, point: Array, thorough: bool = True) -> str | None:
     """Recompute a claim from ``u`` alone; ``None`` or a sentence that says what is false."""
-    sub.coupling_at_previous()  # the floor of the tests rests on it
     curvature = sub.measure_curvature()
     if not sub.trusts(claim.tau):
         return (
@@ -182,6 +181,8 @@ def audit_claim(sub: SubProblem, claim: Claim, point: Array, thorough: bool = Tr
             f"the block's curvature is {curvature:.3g}"
         )
     gradient = sub.grad(claim.u)
+    # The floor of the tests rests on ||grad phi(previous)|| <= ||grad phi(u)|| + curvature ||u - previous||.
+    sub.suppose_slope(arrays.norm(gradient) + curvature * arrays.distance(claim.u, sub.previous))
     right, _ = sub.prox_gradient_step(claim.u, gradient, claim.tau)
     truth = estimate(sub, Candidate(claim.u, gradient, point, tau=claim.tau))  # of the point that was taken
     allowed = 1e-3 * truth.error_norm + 64 * truth.floor
@@ -192,7 +193,7 @@ def audit_claim(sub: SubProblem, claim: Claim, point: Array, thorough: bool = Tr
         beaten = beaten_prox(sub, center, truth.tau, truth.point)
         if beaten is not None:
             return beaten
-    change, slack = truth.rise
+    change, slack = truth.rise if claim.change is not None else (0.0, 0.0)
     # A move by rounding alone has a change of its own, however flat the objective is.
     hidden = claim.tau * (8 * arrays.unit_roundoff(point) * arrays.norm(point)) ** 2
     for name, said, true, room in (

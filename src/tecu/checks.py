@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -26,22 +26,33 @@ def audit_due(seed: int, index: int) -> bool:
 
 
 def check_gradients(
-    problem: Problem, z: Mapping[str, Array], value: float, seed: int, name: str, *, at_start: bool = False
+    problem: Problem,
+    z: Mapping[str, Array],
+    value: float,
+    seed: int,
+    name: str,
+    restrict: Callable[[str, Mapping[str, Array]], Restricted],
+    *,
+    at_start: bool = False,
 ) -> list[Check]:
     """One directional difference a block: ``(H(z + s v) - H(z - s v)) / 2s`` against ``<grad_b H, v>``.
 
-    ``value`` is ``H(z)``. The direction is half the gradient's own, so that the derivative is not lost in noise, half
-    random, so that a gradient that is wrongly zero is seen. At the start a gradient of the wrong shape, or one that is
-    not finite, is refused; and a Hessian is tested.
+    ``value`` is ``H(z)``; ``restrict`` gives it as a function of one block, as the visits see it. The direction is
+    half the gradient's own, so that the derivative is not lost in noise, half random, so that a gradient that is
+    wrongly zero is seen. At the start a gradient of the wrong shape, or one that is not finite, is refused; and a
+    Hessian is tested.
     """
     return [
-        _check_gradient(problem, dict(z), value, block, np.random.default_rng((seed, 4, i)), name, at_start)
+        _check_gradient(
+            problem, restrict(block, z), dict(z), value, block, np.random.default_rng((seed, 4, i)), name, at_start
+        )
         for i, block in enumerate(z)
     ]
 
 
 def _check_gradient(
     problem: Problem,
+    restricted: Restricted,
     z: dict[str, Array],
     value: float,
     block: str,
@@ -50,7 +61,6 @@ def _check_gradient(
     at_start: bool,
 ) -> Check:
     x = z[block]
-    restricted = problem.restrict(block, z)
     seen, gradient = restricted.value_and_grad(x)
     if tuple(gradient.shape) != tuple(x.shape):
         raise ValueError(

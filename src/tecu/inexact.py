@@ -87,7 +87,8 @@ class Estimate:
     @cached_property
     def move(self) -> float:
         """``||u~ - previous||``."""
-        return arrays.distance(self.point, self.sub.previous)
+        known = self.__dict__.get("_products")  # which most proposals never need
+        return arrays.distance(self.point, self.sub.previous) if known is None else known.move
 
     @cached_property
     def term(self) -> float:
@@ -147,11 +148,14 @@ class Estimate:
             return self.numbers.change, slack + self.floor * self.move
         if sub.is_quadratic:
             start = sub.coupling_at_previous()[1]
+            start_slope = self._products.start_slope
+            if math.isnan(start_slope):  # the gradient was not known when the products were made
+                start_slope = arrays.inner(start, self.point - sub.previous)
             # grad phi(u~) holds eta (u~ - previous): half of it along the move is the proximal term itself
-            change = 0.5 * (self._products.start_slope + self.slope)
+            change = 0.5 * (start_slope + self.slope)
             # On a curved set both points lie only to rounding, which along a slope is worth this much.
             size = math.sqrt(math.prod(sub.previous.shape)) * max(1.0, sub.size_of_previous())
-            lean = 32 * arrays.unit_roundoff(sub.previous) * size * arrays.norm(start)
+            lean = 32 * arrays.unit_roundoff(sub.previous) * size * sub.known_slope()
             return self.term - start_term + change, slack + self.floor * self.move + lean
         after, before = sub.coupling_value(self.point), sub.coupling_value_at_previous()
         change = after - before + 0.5 * sub.eta * self.move * self.move
@@ -169,28 +173,30 @@ class Products(NamedTuple):
     error_along_move: float  # <e, u~ - previous>
     source_slope: float  # <grad phi(u), u~ - previous>
     step_along_move: float  # <u~ - u, u~ - previous>
-    start_slope: float  # <grad phi(previous), u~ - previous>
+    start_slope: float  # <grad phi(previous), u~ - previous>; nan if that gradient is not known
     slope_of_step: float  # <grad phi(u), u~ - u>
     step: float  # ||u~ - u||
+    move: float  # ||u~ - previous||
 
     @classmethod
     def of(cls, found: Estimate) -> Products:
         """Those of an estimate that has its arrays."""
         sub, source_gradient = found.sub, found.source_gradient
-        start = sub.coupling_at_previous()[1] if sub.is_quadratic else source_gradient  # used where H is quadratic
-        totals = np.zeros(6)
+        start = sub.known_start()
+        totals = np.zeros(7)
         for e, g, g0, point, source, previous in arrays.pieces(
-            found.error, source_gradient, start, found.point, found.source, sub.previous
-        ):
-            move = point - previous
-            step = move if source is previous else point - source
-            pairs = ((e, move), (g, move), (step, move), (g0, move), (g, step), (step, step))
+            found.error, source_gradient, source_gradient if start is None else start, found.point, found.source,
+            sub.previous,
+        ):  # fmt: skip
+            move, step = point - previous, point - source
+            pairs = ((e, move), (g, move), (step, move), (g0, move), (g, step), (step, step), (move, move))
             totals += [arrays.inner(a, b) for a, b in pairs]
-        error, slope, along, start_slope, slope_of_step, square = map(float, totals)
-        length = math.sqrt(square)
-        if not 1e-145 < length < math.inf:  # a square that leaves the range of float64 needs the careful norm
-            length = arrays.distance(found.point, found.source)
-        return cls(error, slope, along, start_slope, slope_of_step, length)
+        error, slope, along, start_slope, slope_of_step, *squares = map(float, totals)
+        lengths = [math.sqrt(square) for square in squares]
+        for i, other in enumerate((found.source, sub.previous)):
+            if not 1e-145 < lengths[i] < math.inf:  # a square that leaves the range of float64 needs the careful norm
+                lengths[i] = arrays.distance(found.point, other)
+        return cls(error, slope, along, math.nan if start is None else start_slope, slope_of_step, *lengths)
 
 
 def estimate(sub: SubProblem, candidate: Candidate, tau: float | None = None) -> Estimate:
@@ -255,11 +261,13 @@ def judge(sub: SubProblem, found: Estimate, rule: Tolerance) -> Judged:
     bound = rule.bound(sub.visits, sub.previous_move)
     own_move = bound is None or bound <= found.floor
     tolerance = rule.own_move_factor * found.move if bound is None or own_move else bound
-    if not found.error_norm <= max(tolerance, found.floor) or not found.is_finite:
+    if not found.error_norm <= max(tolerance, found.floor) or not math.isfinite(found.error_norm):
         return Judged(Judgement.GO_ON, tolerance)
     change, slack = found.rise
+    if not found.is_finite:
+        return Judged(Judgement.GO_ON, tolerance)
     allowed = 0.0 if own_move else found.error_along_move
-    if change > allowed + slack:
+    if not change <= allowed + slack:
         return Judged(Judgement.NO_DESCENT, tolerance)
     if found.error_norm > tolerance:
         return Judged(Judgement.ACCEPT_BY_FLOOR, found.floor)

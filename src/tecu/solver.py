@@ -8,6 +8,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from tecu import arrays
@@ -17,7 +18,7 @@ from tecu.checkpoint import fingerprint
 from tecu.checks import audit_due, check_gradients
 from tecu.problem import Problem, SubProblem
 from tecu.schedule import Schedule, make_order
-from tecu.state import Result, Standing, State, Status, Visit, VisitLog
+from tecu.state import Check, Result, Standing, State, Status, Visit, VisitLog
 from tecu.stop import MaxIter, RelativeChange, Rule
 from tecu.trail import Last, Trail, audited, residual
 from tecu.updates.base import Step, Update
@@ -90,7 +91,8 @@ class Solver:
 
     def iterate(self, start: Mapping[str, Array] | State | Result) -> Iterator[State]:
         """The states after sweep 1, 2, ... from a start, or the ones that follow a state; ends only if it diverges."""
-        state, trail = self._begin(start), Trail()
+        trail = Trail()
+        state = self._begin(start, trail)
         try:
             while True:
                 state = self._sweep(state, trail)
@@ -127,7 +129,8 @@ class Solver:
             from tecu.progress import ProgressLine
 
             callbacks.append(ProgressLine())
-        state, trail = self._begin(start), Trail()
+        trail = Trail()
+        state = self._begin(start, trail)
         status = rule.check(state, self.problem)
         try:
             while status is None:
@@ -150,7 +153,7 @@ class Solver:
 
     # -- start and end ------------------------------------------------------------------------------------------
 
-    def _begin(self, start: Any) -> State:
+    def _begin(self, start: Any, trail: Trail) -> State:
         if isinstance(start, Result):
             start = start.state
         mark = fingerprint(self.problem, self.updates, self.schedule, self.seed)
@@ -167,8 +170,8 @@ class Solver:
                 sub = SubProblem.of(self.problem, block, z, update.eta)
                 if sub.smooth.minimize(sub.term, update.eta) is None:
                     raise TypeError(no_closed_form(sub))
-        h = float(self.problem.coupling.value(z))
-        checks = check_gradients(self.problem, z, h, self.seed, "the gradient test at the start", at_start=True)
+        trail.settle(self.problem, z)
+        checks, h = self._gradient_tests(z, self.seed, "the gradient test at the start", trail, at_start=True)
         standing = {
             block: Standing(float(term.value(z[block])), arrays.norm(z[block]))
             for block, term in self.problem.terms.items()
@@ -183,8 +186,7 @@ class Solver:
     def _finish(self, state: State, status: Status, trail: Trail) -> Result:
         state = audited(self.problem, self.updates, state, trail)
         if state.t:
-            h, seed = float(self.problem.coupling.value(state.z)), self.seed + state.t
-            checks = check_gradients(self.problem, state.z, h, seed, "the gradient test at the end")
+            checks, _ = self._gradient_tests(state.z, self.seed + state.t, "the gradient test at the end", trail)
             state = replace(state, checks=(*state.checks, *checks))
         for block in self.problem.blocks:
             moves = [visit.move for visit in state.visits if visit.block == block]
@@ -196,6 +198,14 @@ class Solver:
                     stacklevel=3,
                 )
         return Result(state, status, self._certificate(state, status, trail))
+
+    def _gradient_tests(
+        self, z: Mapping[str, Array], seed: int, name: str, trail: Trail, *, at_start: bool = False
+    ) -> tuple[list[Check], float]:
+        """The tests of each block's gradient at ``z``, and ``H(z)``."""
+        h = float(self.problem.coupling.value(z))
+        restrict = partial(trail.restrict, self.problem, keep=True)  # one residual serves each block
+        return check_gradients(self.problem, z, h, seed, name, restrict, at_start=at_start), h
 
     def _certificate(self, state: State, status: Status, trail: Trail) -> Certificate:
         no_theorem = [

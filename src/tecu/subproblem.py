@@ -150,13 +150,17 @@ class SubProblem:
 
     def hessian(self, v: Array) -> Array | None:
         """The second derivative of ``phi`` applied to ``v``, a new array; ``None`` where ``H`` is not quadratic."""
+        product = self.coupling_hessian(v)
+        return arrays.plus_scaled(product, self.eta, v) if product is not None and self.eta else product
+
+    def coupling_hessian(self, v: Array) -> Array | None:
+        """The second derivative of ``H(., others)`` applied to ``v``, a new array; ``None`` if it is not quadratic."""
         if not self.is_quadratic:
             return None
         self.counters.hessians += 1
         product = self.smooth.hessian(v)
-        if type(self.smooth).hessian is Restricted.hessian:  # a user's own may be v itself, or an array that is kept
-            product = arrays.copy(product)
-        return arrays.plus_scaled(product, self.eta, v) if self.eta else product
+        # a user's own may be v itself, or an array that is kept
+        return arrays.copy(product) if type(self.smooth).hessian is Restricted.hessian else product
 
     @property
     def is_quadratic(self) -> bool:
@@ -182,14 +186,31 @@ class SubProblem:
 
     def _prox_of_step(self, u: Array, gradient: Array, tau: float) -> Array:
         """The same point, in one pass over the memory where the term treats each entry by itself."""
-        plain = all(type(x) is np.ndarray and x.flags.c_contiguous and x.dtype == u.dtype for x in (u, gradient))
-        if not (plain and u.shape == gradient.shape and treats_entries_alike(self.term)):
+        if not self._goes_in_pieces(u, gradient):
             return self.prox(arrays.gradient_step(u, gradient, tau), 1.0 / tau)
         self.counters.proxes += 1
         point = np.empty_like(u)
         for there, here, slope in arrays.pieces(point, u, gradient):
             there[...] = self.term.prox(arrays.gradient_step(here, slope, tau), 1.0 / tau)
         return point
+
+    def step_with_difference(self, u: Array, gradient: Array, tau: float | None) -> tuple[Array, Array, float]:
+        """``u~`` and ``tau`` of :meth:`prox_gradient_step`, and ``u - u~``, a new array, in the same pass."""
+        tau = self.tau_of_step() if tau is None else tau
+        if tau is None or not self._goes_in_pieces(u, gradient):
+            point, tau = self.prox_gradient_step(u, gradient, tau)
+            return point, u - point, tau
+        self.counters.proxes += 1
+        point, difference = np.empty_like(u), np.empty_like(u)
+        for there, apart, here, slope in arrays.pieces(point, difference, u, gradient):
+            there[...] = self.term.prox(arrays.gradient_step(here, slope, tau), 1.0 / tau)
+            np.subtract(here, there, out=apart)
+        return point, difference, tau
+
+    def _goes_in_pieces(self, u: Array, gradient: Array) -> bool:
+        """Whether a prox-gradient step may be made on some entries at a time: NumPy arrays, each entry by itself."""
+        plain = all(type(x) is np.ndarray and x.flags.c_contiguous and x.dtype == u.dtype for x in (u, gradient))
+        return plain and u.shape == gradient.shape and treats_entries_alike(self.term)
 
     def own_prox_linear(self, gamma: float) -> ProxStep | None:
         """The coupling's own prox-linear step of ``term + H`` from ``previous``, where it has one."""
@@ -250,13 +271,15 @@ class SubProblem:
         """
         if gradient is None:
             gradient = self.grad(u)
+        tau = self.tau_of_step() if tau is None else tau
         if tau is None:
-            constant = self.lipschitz()
-            if constant is None:
-                return backtrack(self, u, gradient)[:2]
-            # Where H does not depend on the block (L = 0) any step will do.
-            tau = constant if constant > 0.0 else 1.0
+            return backtrack(self, u, gradient)[:2]
         return self._prox_of_step(u, gradient, tau), tau
+
+    def tau_of_step(self) -> float | None:
+        """The Lipschitz constant of ``grad phi``; 1 where it is 0 and any step will do; ``None`` if not known."""
+        constant = self.lipschitz()
+        return 1.0 if constant == 0.0 else constant
 
     def rounding(self, tau: float) -> float:
         """``8 r (tau ||previous|| + ||grad phi(previous)||)``, ``r`` the unit round-off: less means nothing.
@@ -265,11 +288,25 @@ class SubProblem:
         """
         if "measured_curvature" in self.memory:
             tau = min(tau, self._room * ((float(self.memory["measured_curvature"]) + self.eta) or 1.0))
+        return 8.0 * arrays.unit_roundoff(self.previous) * (tau * self.size_of_previous() + self.known_slope())
+
+    def known_start(self) -> Array | None:
+        """``grad H(previous)``, if somebody has asked for it."""
+        start = self._cache.get("start")
+        return None if start is None else start[1]
+
+    def known_slope(self) -> float:
+        """``||grad H(previous)||``, or 0 as long as nobody has asked for that gradient."""
         if "slope" not in self._cache:
-            start = self._cache.get("start")
-            self._cache["slope"] = 0.0 if start is None else arrays.norm(start[1])
-        slope: float = self._cache["slope"]
-        return 8.0 * arrays.unit_roundoff(self.previous) * (tau * self.size_of_previous() + slope)
+            start = self.known_start()
+            if start is None:
+                return 0.0
+            self._cache["slope"] = arrays.norm(start)
+        return float(self._cache["slope"])
+
+    def suppose_slope(self, slope: float) -> None:
+        """Let :meth:`rounding` rest on a bound of ``||grad H(previous)||``, for the price of no gradient."""
+        self._cache.setdefault("slope", slope)
 
     def size_of_previous(self) -> float:
         """``||previous||``."""
@@ -284,10 +321,9 @@ class SubProblem:
 
         A coupling that knows the size of the numbers it sums (``magnitude``) needs no such guess.
         """
-        start = self._cache.get("start")
-        if start is None or type(self.smooth).magnitude is not Restricted.magnitude:
+        if type(self.smooth).magnitude is not Restricted.magnitude:
             return 0.0
-        return 8.0 * arrays.unit_roundoff(self.previous) * arrays.norm(start[1]) * self.size_of_previous()
+        return 8.0 * arrays.unit_roundoff(self.previous) * self.known_slope() * self.size_of_previous()
 
     def value_slack(self, *values: float) -> float:
         """How far values of ``H`` that should be equal may differ: ``8 sqrt(terms summed)`` units in the last place."""

@@ -30,13 +30,22 @@ class Trail:
     last: dict[str, Last] = field(default_factory=dict)
     settled: Restricted | None = None  # of the visit just made, where it has settled
 
-    def restrict(self, problem: Problem, block: str, z: Mapping[str, Array]) -> Restricted:
+    def restrict(self, problem: Problem, block: str, z: Mapping[str, Array], *, keep: bool = False) -> Restricted:
         """``H`` as a function of the block that is visited next, with what the visit before has left for it."""
         restricted = problem.restrict(block, z)
         if self.settled is not None:
             restricted.inherit(self.settled)
+        if not keep:
             self.settled = None
         return restricted
+
+    def settle(self, problem: Problem, z: Mapping[str, Array]) -> None:
+        """Before the first visit: let the blocks share what it takes to know ``H``, where the coupling can."""
+        block = next(iter(z))
+        restricted = problem.restrict(block, z)
+        if type(restricted).settle is not Restricted.settle:
+            restricted.settle(z[block])
+            self.settled = restricted
 
 
 def audited(problem: Problem, updates: Mapping[str, Update], state: State, trail: Trail) -> State:

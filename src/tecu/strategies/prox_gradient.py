@@ -22,13 +22,13 @@ def claimed_step(
     free of cancellation, and the gradient at ``u~`` from it. So one gradient a step pays for the step, its error and
     the next step.
     """
-    point, tau = sub.prox_gradient_step(u, gradient, tau)
-    difference = u - point
-    product = sub.hessian(difference)
+    point, difference, tau = sub.step_with_difference(u, gradient, tau)
+    product = sub.coupling_hessian(difference)
     known = sub.grad(point) if product is None or refresh else None
     if product is None:
-        product = gradient - known
-    error, size, end = arrays.step_error(difference, tau, product, gradient)
+        error, size, end = arrays.step_error(difference, tau, gradient - known, gradient)
+    else:
+        error, size, end = arrays.step_error(difference, tau, product, gradient, sub.eta)
     return Candidate(u, gradient, point, error, tau, error_norm=size), end if known is None else known
 
 
