@@ -16,6 +16,7 @@ from PIL import Image, ImageFile, UnidentifiedImageError
 
 from tecu.lowlight.files import foreign
 from tecu.lowlight.files.errors import PhotoError, UnreadableFile, shown
+from tecu.lowlight.files.lent import in_one_piece, lent
 from tecu.lowlight.files.metadata import read_metadata, upright
 from tecu.lowlight.files.photo import Encoding, Metadata, Photo, Pixels
 from tecu.lowlight.files.sixteen import is_sixteen_bit_colour, read_sixteen
@@ -118,7 +119,8 @@ def _decode(file: BinaryIO, name: str, max_pixels: int) -> Photo:
         samples = read_sixteen(image, reopen)
         return _photo(image, _encoding(image, file, start), notes, samples)
     _refuse_unusual(image, name)
-    image.load()
+    with in_one_piece() if _is_large_colour(image) else contextlib.nullcontext():
+        image.load()
     return _photo(image, _encoding(image, file, start), notes)
 
 
@@ -187,14 +189,22 @@ def _samples(image: Image.Image, icc: bytes | None) -> tuple[Pixels, bytes | Non
     return np.asarray(image.convert(target)), icc, []
 
 
+def _is_large_colour(image: Image.Image) -> bool:
+    return image.mode == "RGB" and image.size[0] * image.size[1] >= LARGE
+
+
 def _array(image: Image.Image) -> Pixels:
-    """``np.asarray(image)``, strip by strip: a third of the time and none of the second copy of a large photo.
+    """``np.asarray(image)``, without a copy or strip by strip, a third of the time.
 
     The pixels of a large RGB photo stay four bytes apart, as Pillow has them, and go to its encoder without a copy.
     """
     columns, rows = image.size
     channels = len(image.getbands())
-    apart, mode = (4, "RGBX") if image.mode == "RGB" and rows * columns >= LARGE else (channels, image.mode)
+    apart, mode = (channels, image.mode)
+    if _is_large_colour(image):
+        apart, mode = 4, "RGBX"
+        if (whole := lent(image)) is not None:
+            return whole[..., :3]
     array = np.empty((rows, columns, apart) if channels > 1 else (rows, columns), np.uint8)
     for top in range(0, rows, STRIP):
         bottom = min(rows, top + STRIP)
