@@ -140,35 +140,6 @@ def _coded(
     return codes, float(change), int(settled)
 
 
-@dataclass(frozen=True)
-class Polished:
-    """Codes, and what the kernel knows of them: ``q(new) - q(old)``, how many are not settled."""
-
-    codes: Any
-    change: float
-    unsettled: int
-
-
-def polish(
-    correlations: Matrix,
-    gram: Matrix,
-    old: Any,
-    *,
-    penalty: float,
-    cap: int,
-    shift: float = 0.0,
-    restart: int = 1,
-) -> Polished:
-    """Refit, drop and insert from the supports of ``old`` (CSR) and from none; the better code of each sample.
-
-    It minimises ``q(w) = 1/2 w'Gw - c'w + shift/2 ||w - old||^2 + penalty ||w||_0``. ``correlations`` is changed.
-    """
-    codes, change, settled = _coded(
-        correlations, gram, (old.indptr, old.indices, old.data), penalty, penalty, cap, shift, restart, False, True
-    )
-    return Polished(codes.csr(len(gram)), change, len(correlations) - settled)
-
-
 def polish_samples(
     Y: Matrix,
     D: Matrix,
@@ -181,9 +152,11 @@ def polish_samples(
     shift: float = 0.0,
     restart: int = 1,
 ) -> tuple[Codes, float, int]:
-    """:func:`polish` for some rows of the samples ``Y``, as many at a time as keeps their correlations in the cache.
+    """Refit, drop and insert from the supports of ``old`` (CSR or ``None``) and from none; each sample's better code.
 
-    Returns the codes, their change of ``q`` and how many are not settled. ``old`` is CSR, or ``None`` for no codes.
+    For some rows of the samples ``Y``, ``c = D y``, it minimises
+    ``q(w) = 1/2 w'Gw - c'w + shift/2 ||w - old||^2 + penalty ||w||_0``, as many samples at a time as keeps their
+    correlations in the cache. Returns the codes, their change of ``q`` and how many are not settled.
     """
     height = tile_height(len(D))
     room = np.empty((min(height, rows.stop - rows.start), len(D)), D.dtype)
