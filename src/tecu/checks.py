@@ -16,6 +16,7 @@ from tecu.state import Check
 
 TINY = float(np.finfo(np.float64).tiny)  # below it, values are rounded to whole denormal numbers
 SHORTER = (1.0, 1 / 16)  # a difference over a shorter step, where the third derivative or H's domain spoils the first
+SOME = 500  # entries of a sparse block whose gradient is tested, stored and other ones
 AUDIT_EVERY = 25  # one visit in this many, at a random place: 4 %
 
 
@@ -61,7 +62,7 @@ def _check_gradient(
     at_start: bool,
 ) -> Check:
     x = z[block]
-    seen, gradient = restricted.value_and_grad(x)
+    seen, gradient = _sparse_gradient(restricted, x, rng) if arrays.is_sparse(x) else restricted.value_and_grad(x)
     if tuple(gradient.shape) != tuple(x.shape):
         raise ValueError(
             f"block {block!r}: the coupling's gradient has shape {tuple(gradient.shape)}, "
@@ -118,25 +119,31 @@ def _check_hessian(
 def _direction(x: Array, gradient: Array, rng: np.random.Generator) -> Array:
     if arrays.is_elsewhere(x):
         return x.direction(gradient, rng)
+    size = arrays.norm(gradient)
     if arrays.is_sparse(x):
-        return _sparse_direction(x, gradient, rng)
+        noise = gradient.copy()
+        noise.data = rng.standard_normal(noise.nnz)
+        direction = noise / np.linalg.norm(noise.data)
+        return (direction + gradient / size if size > 0.0 else direction).astype(x.dtype)
     signs = np.unpackbits(np.frombuffer(rng.bytes(math.prod(x.shape) // 8 + 1), np.uint8), count=math.prod(x.shape))
     noise = arrays.from_numpy((signs.reshape(tuple(x.shape)) - 0.5) * (2.0 / math.sqrt(math.prod(x.shape))), x)
-    size = arrays.norm(gradient)
     return arrays.plus_scaled(noise, 1.0 / size, gradient) if size > 0.0 else noise
 
 
-def _sparse_direction(x: Any, gradient: Array, rng: np.random.Generator) -> Array:
-    """The same on the stored entries of a CSR block and a few more."""
+def _sparse_gradient(restricted: Restricted, x: Any, rng: np.random.Generator) -> tuple[float, Any]:
+    """``H`` and the gradient at a CSR block, this in some of the stored entries and as many others at random."""
     from scipy.sparse import csr_array
 
-    rows, cols = rng.integers(x.shape[0], size=100), rng.integers(x.shape[1], size=100)
-    stored = x.tocoo()
-    rows, cols = np.concatenate([rows, stored.coords[0]]), np.concatenate([cols, stored.coords[1]])
-    flat = np.unique(rows.astype(np.int64) * x.shape[1] + cols)
-    rows, cols = np.divmod(flat, x.shape[1])
-    noise = rng.standard_normal(flat.size)
-    along = arrays.host(arrays.dense(gradient))[rows, cols].astype(np.float64)
-    size = float(np.linalg.norm(along))
-    values = noise / np.linalg.norm(noise) + (along / size if size > 0.0 else 0.0)
-    return csr_array((values.astype(x.dtype), (rows, cols)), shape=x.shape)
+    columns = x.shape[1]
+    anywhere = rng.integers(x.shape[0] * columns, size=SOME)
+    stored = rng.integers(x.nnz, size=SOME if x.nnz else 0)
+    row_of_stored = np.searchsorted(x.indptr, stored, side="right") - 1
+    places = np.unique(np.concatenate([anywhere, row_of_stored * columns + x.indices[stored]]))
+    rows, cols = np.divmod(places, columns)
+    value, entries = restricted.value(x), restricted.grad_entries(x, rows, cols)
+    if entries is None:
+        gradient = arrays.dense(restricted.grad(x))
+        if tuple(gradient.shape) != tuple(x.shape):
+            return value, gradient
+        entries = arrays.host(gradient)[rows, cols]
+    return value, csr_array((np.asarray(entries, np.float64), (rows, cols)), shape=x.shape)

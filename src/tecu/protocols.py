@@ -116,6 +116,13 @@ class Restricted:
         """The gradient at ``u``."""
         return self.coupling.grad(self.block, self._at(u))
 
+    def grad_entries(self, u: Array, rows: Array, columns: Array) -> Array | None:
+        """Some entries of the gradient at ``u``, or ``None`` where they cost as much as all of them.
+
+        For sparse blocks, whose gradient is dense: the tests of a gradient look at a few entries only.
+        """
+        return None
+
     def value_and_grad(self, u: Array) -> tuple[float, Array]:
         """Value and gradient at ``u``, for the price of one where they share their work."""
         return self.value(u), self.grad(u)

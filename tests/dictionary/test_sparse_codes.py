@@ -7,9 +7,11 @@ from scipy.sparse import csr_array
 import tecu
 from tecu import couplings, methods, stop, terms
 from tecu.dictionary import make_sparse_data, sparse_codes
+from tecu.dictionary.coupling import BatchedFactorization, CodesOfBatch
 from tecu.dictionary.sparse_codes import SparseCodes, SparseFactorization
 from tecu.dictionary.workers import Workers
 from tecu.protocols import ProxStep
+from tecu.testing import check_coupling
 
 
 def blocks(seed=0, samples=300, n=12, m=70, dtype=np.float64):
@@ -87,3 +89,21 @@ def test_a_coupling_that_lies_about_its_step_is_found_out(sentence, monkeypatch)
     result = methods.palm(problem).run(z, stop=stop.MaxIter(5))
     assert not result.certificate.holds
     assert any(visit.fault is not None and sentence in visit.fault for visit in result.state.visits)
+
+
+def batched():
+    rng = np.random.default_rng(0)
+    H = BatchedFactorization(rng.normal(size=(9, 5)), [slice(0, 4), slice(4, 9)])
+    W0, W1 = (csr_array(np.where(rng.random((k, 7)) < 0.4, rng.normal(size=(k, 7)), 0.0)) for k in (4, 5))
+    return H, {"W0": W0, "W1": W1, "D": rng.normal(size=(5, 7))}
+
+
+def test_the_batched_coupling_is_sound():
+    check_coupling(*batched())
+
+
+def test_wrong_entries_of_a_gradient_are_found_out(monkeypatch):
+    right = CodesOfBatch.grad_entries
+    monkeypatch.setattr(CodesOfBatch, "grad_entries", lambda self, u, rows, cols: right(self, u, rows, cols - 1))
+    with pytest.raises(AssertionError, match="grad_entries"):
+        check_coupling(*batched())

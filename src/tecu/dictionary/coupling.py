@@ -181,6 +181,11 @@ class CodesOfBatch(QuadraticRestricted):
         team.map(slopes, len(Y))
         return gradient
 
+    def grad_entries(self, u: Any, rows: Matrix, columns: Matrix) -> Matrix:
+        """The gradient at a few places."""
+        D = self.atoms.rows
+        return np.asarray(np.einsum("ij,ij->i", u[rows] @ D - self.samples[rows], D[columns]))
+
     def hessian(self, v: Any) -> Matrix:
         """``v G``."""
         return np.asarray(v @ self.gram)

@@ -164,6 +164,14 @@ def _check_restricted(coupling: Coupling, block: str, z: Blocks, rng: np.random.
             assert apart <= 1e4 * unit * scale + 1e-30, (
                 f"block {block!r}: the gradient from restrict(...).{name} is {apart:.3g} away from grad(block, z)"
             )
+        if arrays.is_sparse(x):
+            rows, columns = np.divmod(rng.integers(x.shape[0] * x.shape[1], size=50), x.shape[1])
+            entries = restricted.grad_entries(u, rows, columns)
+            if entries is not None:
+                apart = float(np.max(np.abs(entries - arrays.host(arrays.dense(gradient))[rows, columns])))
+                assert apart <= 1e4 * unit * scale + 1e-30, (
+                    f"block {block!r}: restrict(...).grad_entries is {apart:.3g} away from grad(block, z)"
+                )
 
 
 def _check_hessian(coupling: Coupling, block: str, z: Blocks, rng: np.random.Generator) -> None:
