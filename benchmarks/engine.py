@@ -136,6 +136,6 @@ def main():
     with threadpool_limits(1):
         overhead()
         for n, m in ((144, 300), (64, 600)):
-            certificate_cost(n, m, 4000, 15, repeats=3)  # a short run: the tests at its ends weigh more
+            certificate_cost(n, m, 4000, 15, repeats=7)  # a short run: the tests at its ends weigh more
             certificate_cost(n, m, 4000, 40, repeats=2)
     import_cost()
