@@ -7,6 +7,7 @@ from itertools import islice
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 import tecu
 from problems import dictionary
@@ -482,3 +483,106 @@ def test_only_who_wrote_the_prox_may_say_that_it_treats_entries_alike():
     sub = tecu.SubProblem.of(problem, "W", {"W": rng.normal(size=(300, 200)), "D": rng.normal(size=(4, 200))})
     point, _ = sub.prox_gradient_step(sub.previous)
     np.testing.assert_allclose(np.sum(point, axis=1), 0.0, atol=1e-9)
+
+
+STIFF, WANTED = np.array([1.0, 0.01]), np.array([1.0, 50.0])
+
+
+def stiff_and_soft(constant=1.0, **parts):
+    """``1/2 sum d (x - y)^2`` with a stiff and a soft direction."""
+    return couplings.Functions(
+        lambda z: 0.5 * float(np.sum(STIFF * (z["x"] - WANTED) ** 2)),
+        {"x": lambda z: (STIFF * (z["x"] - WANTED)).astype(z["x"].dtype)},
+        {"x": constant},
+        **parts,
+    )
+
+
+@pytest.mark.parametrize("numbers", [True, False])
+@pytest.mark.parametrize(
+    ("dtype", "far", "constant"),
+    [(np.float64, 1e13, 1.0), (np.float32, 1e5, 1.0), (np.float32, 300.0, 1e3), (np.float64, 300.0, 1e12)],
+)
+def test_a_proposal_far_away_gives_a_lie_no_room(numbers, dtype, far, constant):
+    """Along the stiff direction ``u`` is far from its prox point, which costs no error but would look like rounding."""
+
+    def liar(sub, u):
+        while True:
+            tau, u = 1.0 + sub.eta, np.array([far, sub.previous[1]], dtype)
+            point, _ = sub.prox_gradient_step(u, sub.grad(u), tau)
+            if numbers:
+                claim = Numbers(0.0, 0.0, sub.value(point) - sub.value(sub.previous))
+                yield Candidate(u, prox_point=point, tau=tau, numbers=claim)
+            else:
+                yield Candidate(u, gradient=sub.grad(u), prox_point=point, tau=tau, error=np.zeros(2, dtype))
+
+    H = stiff_and_soft(constant, hessian={"x": lambda z, v: (STIFF * v).astype(v.dtype)})
+    problem = tecu.Problem(H, {"x": terms.Zero()})
+    result = tecu.Solver(problem, tecu.Embed(liar, eta=0.05)).run({"x": np.zeros(2, dtype)}, stop=stop.MaxIter(10))
+    assert result.certificate.verdict is tecu.Verdict.DOES_NOT_HOLD
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+@pytest.mark.parametrize("quadratic", [True, False])
+def test_a_prox_point_that_is_not_finite_is_not_looked_at(bad, quadratic):
+    def value(z):
+        assert np.all(np.isfinite(z["x"])), "H was asked for its value at a point that is not finite"
+        return 0.5 * float(np.sum((z["x"] - 1.0) ** 2))
+
+    def broken(sub, u):
+        yield Candidate(u, sub.grad(u), np.full(3, bad), error=np.zeros(3), tau=1.0 + sub.eta)
+
+    broken.endless = False
+    hessian = {"x": lambda z, v: 1.0 * v} if quadratic else None
+    H = couplings.Functions(value, {"x": lambda z: z["x"] - 1.0}, {"x": 1.0}, hessian=hessian)
+    solver = tecu.Solver(tecu.Problem(H, {"x": terms.Zero()}), tecu.Embed(broken, eta=1.0))
+    result = solver.run({"x": np.zeros(3)}, stop=stop.MaxIter(3))
+    assert [visit.outcome.name for visit in result.state.visits] == ["FELL_BACK"] * 3
+
+
+def test_a_hessian_that_hands_back_its_argument_does_no_harm_in_a_sum():
+    own = couplings.Functions(
+        lambda z: 0.5 * float(np.sum(z["x"] ** 2)), {"x": lambda z: z["x"]}, {"x": 1.0}, hessian={"x": lambda z, v: v}
+    )
+    other = couplings.Functions(lambda z: 0.5 * float(np.sum(z["w"] ** 2)), {"w": lambda z: z["w"]}, {"w": 1.0})
+    z = {"x": np.zeros(4), "w": np.zeros(3)}
+    sub = tecu.SubProblem.of(tecu.Problem(own + other, {"x": terms.L1(0.1), "w": terms.L1(0.1)}), "x", z, eta=1.0)
+    v = np.ones(4)
+    np.testing.assert_array_equal(sub.hessian(v), 2.0 * np.ones(4))
+    np.testing.assert_array_equal(v, np.ones(4))
+
+
+class WrongHere(Restricted):
+    """A restriction of which one of the two ways to the gradient is wrong."""
+
+    def value_and_grad(self, u):
+        value, gradient = super().value_and_grad(u)
+        return value, 0.5 * gradient
+
+
+@pytest.mark.parametrize("fault", ["value_and_grad", "sign", "nan"])
+def test_a_wrong_gradient_of_a_sparse_block_is_found_out(fault):
+    rng = np.random.default_rng(0)
+    dtype = np.float64 if fault == "value_and_grad" else np.float32  # half of it is lost in float32's rounding of H
+    Y = rng.normal(size=(60, 80)).astype(dtype)
+
+    def gradient(z):
+        answer = np.asarray(z["W"].toarray() - Y)
+        if fault == "nan":
+            answer[3, 4] = np.nan
+        return -answer if fault == "sign" else answer
+
+    H = couplings.Functions(
+        lambda z: 0.5 * float(np.sum((z["W"].toarray() - Y).astype(float) ** 2)), {"W": gradient}, {"W": 1.0}
+    )
+    if fault == "value_and_grad":
+        H.restrict = lambda block, z: WrongHere(H, block, z)
+    W = np.where(rng.random(Y.shape) < 0.1, rng.normal(size=Y.shape), 0.0).astype(dtype)
+    solver, start = tecu.Solver(tecu.Problem(H, {"W": terms.L0(0.5)}), tecu.ProxLinear()), {"W": csr_array(W)}
+    if fault == "nan":
+        with pytest.raises(ValueError, match="NaN or Inf"):
+            solver.run(start, stop=stop.MaxIter(3))
+    else:
+        result = solver.run(start, stop=stop.MaxIter(3))
+        assert not all(check.passed for check in result.state.checks)
+        assert result.certificate.verdict is tecu.Verdict.DOES_NOT_HOLD

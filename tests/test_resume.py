@@ -12,10 +12,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 import tecu
 from problems import dictionary, three_blocks, without_lipschitz
-from tecu import stop, strategies
+from tecu import arrays, stop, strategies, terms
+from tecu.dictionary.coupling import BatchedFactorization
 
 
 def solvers():
@@ -60,6 +62,38 @@ def test_going_on_from_a_result_equals_one_run(solver, start):
     same(both.state, whole.state)
     assert both.certificate.verdict is whole.certificate.verdict
     assert len(both.history["value"]) == 15
+
+
+@pytest.mark.parametrize("schedule", ["cyclic", ["D", "W"]])
+@pytest.mark.parametrize("kinds", [("f4", "f8"), ("f8", "f4")])
+def test_blocks_of_two_precisions_resume_with_the_same_bits(schedule, kinds):
+    case = dictionary()
+    start = {block: case.start[block].astype(kind) for block, kind in zip("WD", kinds, strict=True)}
+    start["W"] = start["W"] + np.random.default_rng(0).normal(size=start["W"].shape).astype(kinds[0])
+    solver = tecu.Solver(case.problem, tecu.ProxLinear(), schedule)
+    start = case.problem.project(start)
+    states = list(islice(solver.iterate(start), 6))
+    *_, last = islice(solver.iterate(states[2]), 3)
+    same(last, states[-1])
+    begun = solver.run(start, stop=stop.MaxIter(0))
+    same(solver.run(begun, stop=stop.MaxIter(6)).state, states[-1])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_codes_in_batches_resume_with_the_same_bits_in_the_same_solver(dtype):
+    rng = np.random.default_rng(0)
+    H = BatchedFactorization(rng.normal(size=(30, 8)).astype(dtype), [slice(0, 12), slice(12, 30)])
+    kinds = {"W0": terms.L0(0.1), "W1": terms.L0(0.1), "D": terms.UnitColumns()}
+    solver = tecu.Solver(tecu.Problem(H, kinds), tecu.Embed(strategies.ProxGradient(), eta=0.5))
+    D = rng.normal(size=(8, 12)).astype(dtype)
+    start = {"W0": csr_array((12, 12), dtype=dtype), "W1": csr_array((18, 12), dtype=dtype)}
+    start["D"] = D / np.linalg.norm(D, axis=0)
+    whole = solver.run(start, stop=stop.MaxIter(6))
+    half = solver.run(start, stop=stop.MaxIter(3))
+    both = solver.run(half, stop=stop.MaxIter(6))
+    assert both.value == whole.value
+    for block in whole.z:
+        np.testing.assert_array_equal(arrays.dense(both.z[block]), arrays.dense(whole.z[block]))
 
 
 def test_two_runs_from_one_state_do_not_disturb_each_other():

@@ -16,7 +16,8 @@ from tecu.state import Check
 
 TINY = float(np.finfo(np.float64).tiny)  # below it, values are rounded to whole denormal numbers
 SHORTER = (1.0, 1 / 16)  # a difference over a shorter step, where the third derivative or H's domain spoils the first
-SOME = 500  # entries of a sparse block whose gradient is tested, stored and other ones
+STORED, OTHERS = 20_000, 500  # entries of a sparse block whose gradient is tested, at most
+SMALL = 2**18  # entries of a sparse block whose gradient is formed as a whole
 AUDIT_EVERY = 25  # one visit in this many, at a random place: 4 %
 
 
@@ -131,19 +132,22 @@ def _direction(x: Array, gradient: Array, rng: np.random.Generator) -> Array:
 
 
 def _sparse_gradient(restricted: Restricted, x: Any, rng: np.random.Generator) -> tuple[float, Any]:
-    """``H`` and the gradient at a CSR block, this in some of the stored entries and as many others at random."""
+    """``H`` and the gradient at a CSR block, this in the stored entries (some, if there are many) and a few others."""
     from scipy.sparse import csr_array
 
-    columns = x.shape[1]
-    anywhere = rng.integers(x.shape[0] * columns, size=SOME)
-    stored = rng.integers(x.nnz, size=SOME if x.nnz else 0)
+    columns, stored = x.shape[1], np.arange(x.nnz)
+    if x.nnz > STORED:
+        stored = np.sort(rng.choice(x.nnz, STORED, replace=False))
     row_of_stored = np.searchsorted(x.indptr, stored, side="right") - 1
+    anywhere = rng.integers(x.shape[0] * columns, size=OTHERS)
     places = np.unique(np.concatenate([anywhere, row_of_stored * columns + x.indices[stored]]))
     rows, cols = np.divmod(places, columns)
-    value, entries = restricted.value(x), restricted.grad_entries(x, rows, cols)
+    entries = restricted.grad_entries(x, rows, cols) if x.shape[0] * columns > SMALL else None
     if entries is None:
-        gradient = arrays.dense(restricted.grad(x))
-        if tuple(gradient.shape) != tuple(x.shape):
+        value, gradient = restricted.value_and_grad(x)
+        if tuple(gradient.shape) != tuple(x.shape) or not arrays.all_finite(gradient):
             return value, gradient
-        entries = arrays.host(gradient)[rows, cols]
+        entries = arrays.host(arrays.dense(gradient))[rows, cols]
+    else:
+        value = restricted.value(x)
     return value, csr_array((np.asarray(entries, np.float64), (rows, cols)), shape=x.shape)

@@ -149,7 +149,7 @@ class Estimate:
         if sub.is_quadratic:
             start = sub.coupling_at_previous()[1]
             start_slope = self._products.start_slope
-            if math.isnan(start_slope):  # the gradient was not known when the products were made
+            if start_slope is None:  # the gradient was not known when the products were made
                 start_slope = arrays.inner(start, self.point - sub.previous)
             # grad phi(u~) holds eta (u~ - previous): half of it along the move is the proximal term itself
             change = 0.5 * (start_slope + self.slope)
@@ -173,12 +173,13 @@ class Products(NamedTuple):
     error_along_move: float  # <e, u~ - previous>
     source_slope: float  # <grad phi(u), u~ - previous>
     step_along_move: float  # <u~ - u, u~ - previous>
-    start_slope: float  # <grad phi(previous), u~ - previous>; nan if that gradient is not known
+    start_slope: float | None  # <grad phi(previous), u~ - previous>, if that gradient is known
     slope_of_step: float  # <grad phi(u), u~ - u>
     step: float  # ||u~ - u||
     move: float  # ||u~ - previous||
 
     @classmethod
+    @np.errstate(over="ignore", invalid="ignore")  # a point that is not finite is refused for its move
     def of(cls, found: Estimate) -> Products:
         """Those of an estimate that has its arrays."""
         sub, source_gradient = found.sub, found.source_gradient
@@ -196,7 +197,7 @@ class Products(NamedTuple):
         for i, other in enumerate((found.source, sub.previous)):
             if not 1e-145 < lengths[i] < math.inf:  # a square that leaves the range of float64 needs the careful norm
                 lengths[i] = arrays.distance(found.point, other)
-        return cls(error, slope, along, math.nan if start is None else start_slope, slope_of_step, *lengths)
+        return cls(error, slope, along, None if start is None else start_slope, slope_of_step, *lengths)
 
 
 def estimate(sub: SubProblem, candidate: Candidate, tau: float | None = None) -> Estimate:
@@ -262,6 +263,8 @@ def judge(sub: SubProblem, found: Estimate, rule: Tolerance) -> Judged:
     own_move = bound is None or bound <= found.floor
     tolerance = rule.own_move_factor * found.move if bound is None or own_move else bound
     if not found.error_norm <= max(tolerance, found.floor) or not math.isfinite(found.error_norm):
+        return Judged(Judgement.GO_ON, tolerance)
+    if not sub.is_quadratic and not found.is_finite:  # a coupling is not asked for its value at such a point
         return Judged(Judgement.GO_ON, tolerance)
     change, slack = found.rise
     if not found.is_finite:

@@ -167,11 +167,11 @@ class Restricted:
     # Between visits: after the last one of a sweep the solver asks for ``H`` where the next one will start.
 
     def settle(self, u: Array) -> float:
-        """``H(u, others)`` at the block's new value, when its visit is over; what it took is left to ``inherit``."""
+        """``H(u, others)`` before a run or when a visit is over; what it took is left to ``inherit``."""
         return self.value(u)
 
     def inherit(self, settled: Restricted) -> None:
-        """Take over what the visit before left when it settled, if that was at these very blocks."""
+        """Share what another one left when it settled, if that was at these very blocks; others may share it too."""
 
 
 class Strategy(Protocol):

@@ -160,7 +160,7 @@ class SubProblem:
         self.counters.hessians += 1
         product = self.smooth.hessian(v)
         # a user's own may be v itself, or an array that is kept
-        return arrays.copy(product) if type(self.smooth).hessian is Restricted.hessian else product
+        return arrays.copy(product) if product is v or type(self.smooth).hessian is Restricted.hessian else product
 
     @property
     def is_quadratic(self) -> bool:
@@ -303,10 +303,6 @@ class SubProblem:
                 return 0.0
             self._cache["slope"] = arrays.norm(start)
         return float(self._cache["slope"])
-
-    def suppose_slope(self, slope: float) -> None:
-        """Let :meth:`rounding` rest on a bound of ``||grad H(previous)||``, for the price of no gradient."""
-        self._cache.setdefault("slope", slope)
 
     def size_of_previous(self) -> float:
         """``||previous||``."""

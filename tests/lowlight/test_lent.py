@@ -44,6 +44,24 @@ def test_a_picture_in_pieces_is_not_lent():
         assert lent.lent(Image.new("RGB", (4000, 3000))).shape == (3000, 4000, 4)
 
 
+def test_padded_rows_are_not_lent():
+    kept = Image.core.get_alignment()
+    Image.core.set_alignment(16)
+    try:
+        assert lent.lent(Image.new("RGB", (5, 3))) is None
+    finally:
+        Image.core.set_alignment(kept)
+
+
+def test_a_picture_too_large_for_one_piece_is_known():
+    class Picture:
+        size = (32768, 16384)
+
+    assert not lent.fits_one_piece(Picture)
+    with pytest.raises(MemoryError), lent.in_one_piece():
+        Image.core.new("RGB", Picture.size)
+
+
 def test_pillows_switch_is_put_back_however_many_use_it(jpeg):
     before = Image.core.get_use_block_allocator()
     with ThreadPoolExecutor(4) as pool:

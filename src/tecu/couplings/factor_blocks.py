@@ -227,8 +227,8 @@ class AnchoredFactor(FactorRestricted):
         return self._value
 
     def inherit(self, settled: Restricted) -> None:
-        """The residual of the visit before, which ended where this one starts."""
-        if not isinstance(settled, AnchoredFactor) or settled._misfit is None or settled.data is not self.data:
+        """The residual of the visit before, if it ended where this one starts and in the same precision."""
+        if not isinstance(settled, AnchoredFactor) or settled._misfit is None or settled.Y is not self.Y:
             return
         theirs = {**settled.z, settled.block: settled._point}
         if all(theirs[block] is self.z[block] for block in (self.codes, self.dictionary)):

@@ -96,6 +96,8 @@ class SumRestricted(Restricted):
             if product is None:
                 return None
             products.append(product)
+        if len(products) == 1 and type(self.parts[0]).hessian is Restricted.hessian:
+            return arrays.copy(products[0])  # a user's own may be v itself, or an array that is kept
         return _total(products, v)
 
     def curvature(self) -> float | Array | None:

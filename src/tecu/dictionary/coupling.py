@@ -125,6 +125,7 @@ class BatchedFactorization(BlockCoupling):
             return Dictionary(self, block, z)
         if block == self.names[0]:
             self._totals = None  # summed anew once a sweep: a resumed run then repeats every bit
+            self._visited.clear()
         return CodesOfBatch(self, block, z)
 
 

@@ -25,6 +25,9 @@ _ArrowArray._fields_ = [
     *((name, ctypes.c_void_p) for name in ("dictionary", "release", "private_data")),
 ]
 _core: Any = vars(Image)["core"]  # its own module, not exported to type checkers
+_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
+    ("PyCapsule_GetPointer", ctypes.pythonapi)
+)
 _lock, _users, _kept = threading.Lock(), 0, 0
 
 
@@ -46,6 +49,11 @@ def in_one_piece() -> Iterator[None]:
                 _core.set_use_block_allocator(_kept)
 
 
+def fits_one_piece(image: Image.Image) -> bool:
+    """Whether Pillow can have an RGB picture in one piece: it takes less than 2^31 bytes."""
+    return 4 * image.size[0] * image.size[1] < 2**31
+
+
 class _Loan:
     """Keeps the picture's memory as long as an array looks at it."""
 
@@ -60,13 +68,13 @@ def lent(image: Image.Image) -> Pixels | None:
     >>> lent(Image.new("RGB", (3, 2), (1, 2, 3)))[0, 0].tolist()
     [1, 2, 3, 255]
     """
+    if _core.get_alignment() > 1:  # rows may be padded
+        return None
     try:
         _, capsule = image.__arrow_c_array__()
     except (ValueError, MemoryError):  # in pieces
         return None
-    pointer = ctypes.pythonapi.PyCapsule_GetPointer
-    pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-    array = _ArrowArray.from_address(pointer(capsule, b"arrow_array"))
+    array = _ArrowArray.from_address(_pointer(capsule, b"arrow_array"))
     columns, rows = image.size
     if (array.length, array.n_children) != (rows * columns, 1):
         return None

@@ -16,7 +16,7 @@ from PIL import Image, ImageFile, UnidentifiedImageError
 
 from tecu.lowlight.files import foreign
 from tecu.lowlight.files.errors import PhotoError, UnreadableFile, shown
-from tecu.lowlight.files.lent import in_one_piece, lent
+from tecu.lowlight.files.lent import fits_one_piece, in_one_piece, lent
 from tecu.lowlight.files.metadata import read_metadata, upright
 from tecu.lowlight.files.photo import Encoding, Metadata, Photo, Pixels
 from tecu.lowlight.files.sixteen import is_sixteen_bit_colour, read_sixteen
@@ -119,7 +119,7 @@ def _decode(file: BinaryIO, name: str, max_pixels: int) -> Photo:
         samples = read_sixteen(image, reopen)
         return _photo(image, _encoding(image, file, start), notes, samples)
     _refuse_unusual(image, name)
-    with in_one_piece() if _is_large_colour(image) else contextlib.nullcontext():
+    with in_one_piece() if _is_large_colour(image) and fits_one_piece(image) else contextlib.nullcontext():
         image.load()
     return _photo(image, _encoding(image, file, start), notes)
 
