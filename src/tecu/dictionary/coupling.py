@@ -185,7 +185,9 @@ class CodesOfBatch(QuadraticRestricted):
     def grad_entries(self, u: Any, rows: Matrix, columns: Matrix) -> Matrix:
         """The gradient at a few places."""
         D = self.atoms.rows
-        return np.asarray(np.einsum("ij,ij->i", u[rows] @ D - self.samples[rows], D[columns]))
+        some, place = np.unique(rows, return_inverse=True)
+        misfits = (u if len(some) == u.shape[0] else u[some]) @ D - self.samples[some]
+        return np.asarray(np.einsum("ij,ij->i", misfits[place], D[columns]))
 
     def hessian(self, v: Any) -> Matrix:
         """``v G``."""
