@@ -1,5 +1,8 @@
 """A cluster of processes: the result of threads, also when a worker is killed; photos that land once."""
 
+import threading
+
+import dask
 import numpy as np
 import pytest
 from chunks import MakeDeadly, lazy
@@ -7,6 +10,7 @@ from distributed import Client, LocalCluster
 from PIL import Image
 
 from tecu.cli.main import main
+from tecu.cluster import NoWorkers, gathered
 from tecu.dictionary import L0DictionaryLearning, read_codes
 from tecu.lowlight.batch import Settings
 from tecu.lowlight.plan import Task
@@ -126,3 +130,43 @@ def test_a_missing_part_ends_a_command_with_its_code(tmp_path, capsys, monkeypat
     photos(tmp_path / "in", 1)
     assert main(["enhance", str(tmp_path / "in"), "-o", str(tmp_path / "out"), "--scheduler", "tcp://127.0.0.1:9"]) == 3
     assert "pip install 'tecu[scale]'" in capsys.readouterr().err
+
+
+@pytest.fixture
+def deserted():
+    """A cluster without workers, of which nobody expects any for long."""
+    with (
+        dask.config.set({"tecu.patience": 0.5}),
+        LocalCluster(n_workers=0, dashboard_address=":0") as cluster,
+        Client(cluster) as client,
+    ):
+        yield client
+
+
+def test_a_cluster_without_workers_is_given_up(deserted, tmp_path):
+    with pytest.raises(NoWorkers, match=r"no worker for 0\.5 s"):
+        L0DictionaryLearning(**OPTIONS).fit(lazy())
+    Image.new("RGB", (8, 8)).save(tmp_path / "a.png")
+    task = Task(str(tmp_path / "a.png"), str(tmp_path / "b.png"))
+    with pytest.raises(NoWorkers, match="no worker"):
+        list(spread([task], Settings(), deserted))
+
+
+def test_the_commands_say_so(deserted, tmp_path, capsys):
+    Image.new("RGB", (8, 8)).save(tmp_path / "a.png")
+    np.save(tmp_path / "X.npy", np.eye(8))
+    address = deserted.scheduler.address
+    for arguments in (
+        ["enhance", tmp_path / "a.png", "-o", tmp_path / "b.png"],
+        ["dictionary", "fit", tmp_path / "X.npy", "-o", tmp_path / "model.npz", "--components", "4"],
+    ):
+        assert main([*map(str, arguments), "--scheduler", address]) != 0
+        assert "has had no worker for 0.5 s" in capsys.readouterr().err
+    assert not (tmp_path / "b.png").exists()
+    assert not (tmp_path / "model.npz").exists()
+
+
+def test_a_worker_that_comes_in_time_is_waited_for(deserted):
+    with dask.config.set({"tecu.patience": 60}):
+        threading.Timer(2.5, deserted.cluster.scale, [1]).start()
+        assert gathered(deserted, [deserted.submit(abs, -1)]) == [1]

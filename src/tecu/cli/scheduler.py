@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from tecu.cli.main import PART_MISSING
+from tecu.cluster import NoWorkers
 
 SECONDS = 10  # that a scheduler may take to answer
 
@@ -46,5 +47,7 @@ def connected(address: str | None) -> Iterator[Any]:
         raise click.UsageError(f"--scheduler: no Dask scheduler answers at {address}: {reason}") from error
     try:
         yield client
+    except NoWorkers as error:
+        raise click.ClickException(f"--scheduler: {error}") from error
     finally:
         client.close()

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+from tecu.cluster import one_by_one
 from tecu.lowlight.batch import Make, Outcome, Settings, make_enhancer, process, results
 from tecu.lowlight.files.errors import shown
 from tecu.lowlight.plan import STREAM, Task
@@ -18,8 +19,6 @@ from tecu.lowlight.plan import STREAM, Task
 
 def spread(tasks: Sequence[Task], settings: Settings, client: Any, make: Make = make_enhancer) -> Iterator[Outcome]:
     """Outcomes as they come from the workers of ``client``."""
-    from distributed import as_completed
-
     if any(STREAM in (task.source, task.target) for task in tasks):
         raise ValueError("the standard streams are not on a cluster: name files, or leave out --scheduler")
     settings = replace(settings, model=None if settings.model is None else os.path.abspath(settings.model))
@@ -29,7 +28,7 @@ def spread(tasks: Sequence[Task], settings: Settings, client: Any, make: Make = 
         fresh = not any(map(os.path.lexists, results(there, settings)))
         flying[client.submit(land, there, settings, fresh, make, pure=False)] = task
     try:
-        for future in as_completed(list(flying)):
+        for future in one_by_one(client, list(flying)):
             task = flying.pop(future)
             yield _outcome(task, future)
             future.release()

@@ -13,9 +13,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from tecu.cluster import gathered
 from tecu.dictionary.chunked import expressions, tasks
 from tecu.dictionary.chunked.expressions import Job
-from tecu.dictionary.chunked.samples import Samples, large_graphs
+from tecu.dictionary.chunked.samples import Samples, current_client, large_graphs
 from tecu.dictionary.chunked.tasks import Tally
 from tecu.dictionary.coding import Matrix
 
@@ -35,8 +36,11 @@ def compute(collections: Sequence[Any]) -> list[Any]:
     """The results of tasks, here."""
     import dask
 
+    client = current_client()
     with large_graphs():
-        return list(dask.compute(*collections, optimize_graph=False))
+        if client is None:
+            return list(dask.compute(*collections, optimize_graph=False))
+        return gathered(client, client.compute(list(collections), optimize_graph=False))
 
 
 def task(function: Callable[..., Any]) -> Any:
