@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,12 @@ AUDIT_EVERY = 25  # one visit in this many, at a random place: 4 %
 def audit_due(seed: int, index: int) -> bool:
     """Whether visit ``index`` is one of the random ones to audit; a function of the seed alone, so that runs repeat."""
     group, place = divmod(index, AUDIT_EVERY)
-    return int(np.random.default_rng((seed, 3, group)).integers(AUDIT_EVERY)) == place
+    return _audited_place(seed, group) == place
+
+
+@lru_cache(maxsize=64)
+def _audited_place(seed: int, group: int) -> int:
+    return int(np.random.default_rng((seed, 3, group)).integers(AUDIT_EVERY))
 
 
 def check_gradients(

@@ -197,8 +197,11 @@ class SubProblem:
     def step_with_difference(self, u: Array, gradient: Array, tau: float | None) -> tuple[Array, Array, float]:
         """``u~`` and ``tau`` of :meth:`prox_gradient_step`, and ``u - u~``, a new array, in the same pass."""
         tau = self.tau_of_step() if tau is None else tau
-        if tau is None or not self._goes_in_pieces(u, gradient):
-            point, tau = self.prox_gradient_step(u, gradient, tau)
+        if tau is None:
+            point, tau = self.prox_gradient_step(u, gradient)
+            return point, u - point, tau
+        if not self._goes_in_pieces(u, gradient):
+            point = self.prox(arrays.gradient_step(u, gradient, tau), 1.0 / tau)
             return point, u - point, tau
         self.counters.proxes += 1
         point, difference = np.empty_like(u), np.empty_like(u)
@@ -209,8 +212,10 @@ class SubProblem:
 
     def _goes_in_pieces(self, u: Array, gradient: Array) -> bool:
         """Whether a prox-gradient step may be made on some entries at a time: NumPy arrays, each entry by itself."""
+        if "alike" not in self._cache:
+            self._cache["alike"] = treats_entries_alike(self.term)
         plain = all(type(x) is np.ndarray and x.flags.c_contiguous and x.dtype == u.dtype for x in (u, gradient))
-        return plain and u.shape == gradient.shape and treats_entries_alike(self.term)
+        return plain and u.shape == gradient.shape and bool(self._cache["alike"])
 
     def own_prox_linear(self, gamma: float) -> ProxStep | None:
         """The coupling's own prox-linear step of ``term + H`` from ``previous``, where it has one."""
