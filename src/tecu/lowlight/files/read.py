@@ -16,10 +16,10 @@ from PIL import Image, ImageFile, UnidentifiedImageError
 
 from tecu.lowlight.files import foreign
 from tecu.lowlight.files.errors import PhotoError, UnreadableFile, shown
-from tecu.lowlight.files.lent import fits_one_piece, in_one_piece, lent
 from tecu.lowlight.files.metadata import read_metadata, upright
 from tecu.lowlight.files.photo import Encoding, Metadata, Photo, Pixels
 from tecu.lowlight.files.sixteen import is_sixteen_bit_colour, read_sixteen
+from tecu.lowlight.files.zero_copy import fits_one_piece, in_one_piece, lent
 from tecu.lowlight.grid import LARGE
 
 MAX_PIXELS = 200_000_000

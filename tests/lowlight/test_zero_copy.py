@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tecu.lowlight.files import lent, read, read_photo
+from tecu.lowlight.files import read, read_photo, zero_copy
 
 
 @pytest.fixture(scope="module")
@@ -39,16 +39,16 @@ def test_a_photo_in_pieces_is_copied(jpeg, monkeypatch):
 
 
 def test_a_picture_in_pieces_is_not_lent():
-    assert lent.lent(Image.new("RGB", (4000, 3000))) is None
-    with lent.in_one_piece():
-        assert lent.lent(Image.new("RGB", (4000, 3000))).shape == (3000, 4000, 4)
+    assert zero_copy.lent(Image.new("RGB", (4000, 3000))) is None
+    with zero_copy.in_one_piece():
+        assert zero_copy.lent(Image.new("RGB", (4000, 3000))).shape == (3000, 4000, 4)
 
 
 def test_padded_rows_are_not_lent():
     kept = Image.core.get_alignment()
     Image.core.set_alignment(16)
     try:
-        assert lent.lent(Image.new("RGB", (5, 3))) is None
+        assert zero_copy.lent(Image.new("RGB", (5, 3))) is None
     finally:
         Image.core.set_alignment(kept)
 
@@ -57,8 +57,8 @@ def test_a_picture_too_large_for_one_piece_is_known():
     class Picture:
         size = (32768, 16384)
 
-    assert not lent.fits_one_piece(Picture)
-    with pytest.raises(MemoryError), lent.in_one_piece():
+    assert not zero_copy.fits_one_piece(Picture)
+    with pytest.raises(MemoryError), zero_copy.in_one_piece():
         Image.core.new("RGB", Picture.size)
 
 
@@ -67,7 +67,7 @@ def test_pillows_switch_is_put_back_however_many_use_it(jpeg):
     with ThreadPoolExecutor(4) as pool:
         first, *others = pool.map(lambda _: read_photo(jpeg).pixels, range(8))
     assert all(np.array_equal(first, other) for other in others)
-    with pytest.raises(ZeroDivisionError), lent.in_one_piece():
+    with pytest.raises(ZeroDivisionError), zero_copy.in_one_piece():
         raise ZeroDivisionError
     assert Image.core.get_use_block_allocator() == before
 
