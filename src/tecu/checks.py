@@ -17,7 +17,7 @@ from tecu.state import Check
 
 TINY = float(np.finfo(np.float64).tiny)  # below it, values are rounded to whole denormal numbers
 SHORTER = (1.0, 1 / 16)  # a difference over a shorter step, where the third derivative or H's domain spoils the first
-STORED, OTHERS = 20_000, 500  # entries of a sparse block whose gradient is tested, at most
+STORED, OTHERS = 5_000, 500  # entries of a sparse block whose gradient is tested, at most
 SMALL = 2**18  # entries of a sparse block whose gradient is formed as a whole
 AUDIT_EVERY = 25  # one visit in this many, at a random place: 4 %
 
@@ -146,8 +146,8 @@ def _sparse_gradient(restricted: Restricted, x: Any, rng: np.random.Generator) -
         stored = np.sort(rng.choice(x.nnz, STORED, replace=False))
     row_of_stored = np.searchsorted(x.indptr, stored, side="right") - 1
     anywhere = rng.integers(x.shape[0] * columns, size=OTHERS)
-    places = np.unique(np.concatenate([anywhere, row_of_stored * columns + x.indices[stored]]))
-    rows, cols = np.divmod(places, columns)
+    places = np.sort(np.concatenate([anywhere, row_of_stored * columns + x.indices[stored]]))
+    rows, cols = np.divmod(places[np.diff(places, prepend=-1) > 0], columns)
     entries = restricted.grad_entries(x, rows, cols) if x.shape[0] * columns > SMALL else None
     if entries is None:
         value, gradient = restricted.value_and_grad(x)
@@ -156,4 +156,5 @@ def _sparse_gradient(restricted: Restricted, x: Any, rng: np.random.Generator) -
         entries = arrays.host(arrays.dense(gradient))[rows, cols]
     else:
         value = restricted.value(x)
-    return value, csr_array((np.asarray(entries, np.float64), (rows, cols)), shape=x.shape)
+    indptr = np.searchsorted(rows, np.arange(x.shape[0] + 1)).astype(x.indptr.dtype)
+    return value, csr_array((np.asarray(entries, np.float64), cols.astype(x.indices.dtype), indptr), shape=x.shape)

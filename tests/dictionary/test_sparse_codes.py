@@ -107,3 +107,37 @@ def test_wrong_entries_of_a_gradient_are_found_out(monkeypatch):
     monkeypatch.setattr(CodesOfBatch, "grad_entries", lambda self, u, rows, cols: right(self, u, rows, cols - 1))
     with pytest.raises(AssertionError, match="grad_entries"):
         check_coupling(*batched())
+
+
+@pytest.mark.parametrize("order", [("W0", "W1", "W2"), ("W2", "W0", "W1"), ("W0", "W1", "W2", "W1"), ("W0", "W1")])
+def test_totals_are_kept_only_where_to_sum_them_anew_gives_the_same_bits(order):
+    rng = np.random.default_rng(3)
+    H = BatchedFactorization(rng.normal(size=(90, 7)), [slice(0, 30), slice(30, 60), slice(60, 90)])
+    W = {name: csr_array(rng.normal(size=(30, 9)) * (rng.random((30, 9)) < 0.3)) for name in order}
+    z = {name: csr_array((30, 9)) for name in H.names} | {"D": rng.normal(size=(7, 9))}
+    H.restrict("W0", z)
+    totals = H.totals(z)
+    for name in order:
+        z = z | {name: W[name] * rng.normal()}
+        H.totals(z)
+    in_order = order == tuple(sorted(set(order)))
+    assert totals.is_sum_of(z) is in_order
+    assert not totals.is_sum_of(z | {"W0": z["W0"].copy()})
+    H.restrict("W0", z)
+    again = H.totals(z)
+    assert (again is totals) is in_order
+    fresh = BatchedFactorization(H.data, H.batches).totals(z)
+    assert np.array_equal(again.folded, fresh.folded)
+    assert np.array_equal(again.B, fresh.B)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_dictionary_settles_where_its_value_is(seed):
+    rng = np.random.default_rng(seed)
+    H = BatchedFactorization(rng.normal(size=(40, 7)), [slice(0, 15), slice(15, 40)])
+    z = {"W0": csr_array(rng.normal(size=(15, 9))), "W1": csr_array(rng.normal(size=(25, 9)))}
+    z["D"] = rng.normal(size=(7, 9))
+    D = rng.normal(size=(7, 9))
+    smooth = H.restrict("D", z)
+    np.testing.assert_allclose(smooth.settle(D), H.value(z | {"D": D}), rtol=1e-12)
+    np.testing.assert_allclose(smooth.settle(D), smooth.value(D), rtol=1e-12)

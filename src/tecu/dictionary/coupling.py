@@ -84,10 +84,10 @@ class BatchedFactorization(BlockCoupling):
         return self._totals
 
     def value_by_totals(self, block: str, z: Blocks) -> float:
-        """``H(z)`` through the totals; at the place of a block's latest visit it is known from then."""
-        visited, value = self._visited.get(block, ({}, 0.0))
-        if visited and all(visited[name] is z[name] for name in self.blocks):
-            return value
+        """``H(z)`` through the totals; at the place of any block's latest visit it is known from then."""
+        for visited, value in self._visited.values():
+            if all(visited[name] is z[name] for name in self.blocks):
+                return value
         value = self.totals(z).value(self.atoms(z["D"]))
         self._visited[block] = (dict(z), value)
         return value
@@ -124,7 +124,8 @@ class BatchedFactorization(BlockCoupling):
         if block == "D":
             return Dictionary(self, block, z)
         if block == self.names[0]:
-            self._totals = None  # summed anew once a sweep: a resumed run then repeats every bit
+            if self._totals is not None and not self._totals.is_sum_of(z):
+                self._totals = None  # summed anew once a sweep: a resumed run then repeats every bit
             self._visited.clear()
         return CodesOfBatch(self, block, z)
 
@@ -183,10 +184,11 @@ class CodesOfBatch(QuadraticRestricted):
         return gradient
 
     def grad_entries(self, u: Any, rows: Matrix, columns: Matrix) -> Matrix:
-        """The gradient at a few places."""
+        """The gradient at a few places; those of a row cost least side by side."""
         D = self.atoms.rows
-        some, place = np.unique(rows, return_inverse=True)
-        misfits = (u if len(some) == u.shape[0] else u[some]) @ D - self.samples[some]
+        begins = np.diff(rows, prepend=-1) != 0  # where a row follows another one
+        some, place = rows[begins], np.cumsum(begins) - 1
+        misfits = u[some] @ D - self.samples[some]
         return np.asarray(np.einsum("ij,ij->i", misfits[place], D[columns]))
 
     def hessian(self, v: Any) -> Matrix:
@@ -246,6 +248,10 @@ class Dictionary(QuadraticRestricted):
         move = u - self.previous
         start = self._start
         return self._totals[2] + 0.5 * (inner(start, move) + inner(gradient, move)), gradient
+
+    def settle(self, u: Matrix) -> float:
+        """``H(u, others)`` through the Gram matrix of ``u``, which the next visit needs anyway."""
+        return self.coupling.value_by_totals(self.block, {**self.z, self.block: u})
 
     @cached_property
     def _start(self) -> Matrix:

@@ -84,6 +84,13 @@ class FollowingTotals(Totals):
         super().__init__(coupling.half_square, np.zeros((m, m)), np.zeros((m, n)))
         self.coupling = coupling
         self._held: dict[str, Any] = {}
+        self._changed: list[str] = []  # whose codes came in or went out, in this order
+
+    def is_sum_of(self, z: Blocks) -> bool:
+        """Whether to sum the codes in ``z`` anew would give the same, bit by bit."""
+        names = self.coupling.names
+        held = all(self._held.get(name) is z[name] for name in names)
+        return held and self._changed == [name for name in names if z[name].nnz]
 
     def follow(self, z: Blocks) -> None:
         """Take out what has changed since the last call, and put in its successor."""
@@ -95,7 +102,9 @@ class FollowingTotals(Totals):
             if old is not new:
                 Y = self.coupling.batch(name)
                 pairs = ((old, -1.0), (new, 1.0))
-                changes += [(codes, Y, sign) for codes, sign in pairs if codes is not None and codes.nnz]
+                moved = [(codes, Y, sign) for codes, sign in pairs if codes is not None and codes.nnz]
+                changes += moved
+                self._changed += [name] * len(moved)
                 self._held[name] = new
         if changes:
             add_totals(changes, self.folded, self.B, self.coupling.team)
