@@ -48,6 +48,7 @@ class BatchedFactorization(BlockCoupling):
         self._team = team or Workers(1)
         self.half_square = 0.5 * self.rows.square()
         self._totals: FollowingTotals | None = None
+        self._sweep_begins = False
         self._atoms: Atoms | None = None
         self._visited: dict[str, tuple[dict[str, Any], float]] = {}
         self._misfits: dict[str, tuple[Any, Matrix, float]] = {}
@@ -78,8 +79,9 @@ class BatchedFactorization(BlockCoupling):
 
     def totals(self, z: Blocks) -> Totals:
         """``A`` and ``B`` for the codes in ``z``."""
-        if self._totals is None:
+        if self._totals is None or (self._sweep_begins and not self._totals.is_sum_of(z)):
             self._totals = FollowingTotals(self, z)
+        self._sweep_begins = False
         self._totals.follow(z)
         return self._totals
 
@@ -124,8 +126,7 @@ class BatchedFactorization(BlockCoupling):
         if block == "D":
             return Dictionary(self, block, z)
         if block == self.names[0]:
-            if self._totals is not None and not self._totals.is_sum_of(z):
-                self._totals = None  # summed anew once a sweep: a resumed run then repeats every bit
+            self._sweep_begins = True  # totals are summed anew once a sweep: a resumed run then repeats every bit
             self._visited.clear()
         return CodesOfBatch(self, block, z)
 
@@ -238,7 +239,7 @@ class Dictionary(QuadraticRestricted):
 
     def grad(self, u: Matrix) -> Matrix:
         """``u A - B'``."""
-        return (self.coupling.team.product(self.A, np.ascontiguousarray(u.T)) - self.B).T
+        return self.hessian(u) - self.B.T
 
     def value_and_grad(self, u: Matrix) -> tuple[float, Matrix]:
         """Value and gradient for the price of the gradient."""
@@ -259,6 +260,8 @@ class Dictionary(QuadraticRestricted):
 
     def hessian(self, v: Matrix) -> Matrix:
         """``v A``."""
+        if not np.diagonal(self.A).any():  # no codes at all, as at most starts
+            return np.zeros_like(v)
         return self.coupling.team.product(self.A, np.ascontiguousarray(v.T)).T
 
     def magnitude(self, value: float) -> float:

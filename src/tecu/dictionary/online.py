@@ -32,8 +32,11 @@ LENGTHS = (0.5, 0.5, 0.75, 1.0)
 MEMORY = (0.3, 0.3, 0.5, 0.8)
 """How far back the totals of each pass reach, as a share of the data."""
 
-BATCH = 1.1
+BATCH = 1.6
 """Samples between two dictionary updates, as a multiple of the number of atoms."""
+
+FEW_BATCHES, SHORT_BATCH = 6, 1.1
+"""A pass of fewer batches takes shorter ones, down to this multiple: it needs the updates more than they cost."""
 
 SMALLEST_BATCH = 64
 
@@ -166,7 +169,7 @@ def loose_start(
     unit = unit_of(rows)
     coder = replace(coder, penalty=coder.penalty * unit * unit, lower=coder.lower * unit, upper=coder.upper * unit)
     online = OnlineDictionary(D, coder, ball, team)
-    count = max(1, round(len(rows) / max(BATCH * m, SMALLEST_BATCH)))
+    count = batch_count(len(rows), m)
     replaced = 0
     settings = list(zip(GAINS, LENGTHS, MEMORY, strict=True))[:passes]
     for number, (looseness, share, memory) in enumerate(settings):
@@ -183,6 +186,12 @@ def loose_start(
             replaced += len(slots)
         report(f"loose pass {number + 1} of {len(settings)}: {replaced} atoms replaced so far")
     return online.D, replaced
+
+
+def batch_count(samples: int, atoms: int) -> int:
+    """Into how many batches a pass over the samples is cut."""
+    long, short = (samples / max(multiple * atoms, SMALLEST_BATCH) for multiple in (BATCH, SHORT_BATCH))
+    return max(1, round(min(short, max(long, FEW_BATCHES))))
 
 
 def _scaled(rows: Rows, chosen: Matrix, unit: float, piece: slice) -> Matrix:
