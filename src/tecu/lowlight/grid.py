@@ -1,6 +1,6 @@
 """The small grid on which a picture is decomposed, and the way back to its pixels.
 
-Illumination is smooth, so it is found on a grid whose longest side is 144. On the way back it follows the edges of the
+Illumination is smooth, so it is found on a grid whose longest side is 112. On the way back it follows the edges of the
 picture: on the grid ``I = a V + b`` is fitted in small windows (He and Sun's guided filter), and the smooth maps ``a``
 and ``b`` are interpolated instead of ``I``, ``V = max(R, G, B)``.
 """
@@ -14,7 +14,7 @@ from PIL import Image
 
 Pixels = np.ndarray[Any, Any]
 
-LONGEST_SIDE = 144  # the networks were trained on 192; half the time, and not worse on any set of photos we have
+LONGEST_SIDE = 112  # the networks were trained on 192; a third of the time, and not worse on any set of photos we have
 LARGE = 700_000  # pixels from which the compiled kernels pay: loading the compiler takes a while
 RADIUS = 2  # of the windows of the fit
 FLATNESS = 1e-3  # variance of V below which a window counts as flat and I is not made to follow V

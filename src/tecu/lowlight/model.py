@@ -28,7 +28,7 @@ from tecu.updates import Embed, Proximal
 
 Pixels = np.ndarray[Any, Any]
 
-ALPHA, BETA = 1.0, 1.0  # for a grid whose longest side is 144
+ALPHA, BETA = 1.0, 1.0  # for a grid whose longest side is 112
 ETA_I, ETA_R = 0.2, 1e-4  # a larger eta_R freezes R at its start; a smaller eta_I needs more inner steps
 HEADROOM = 0.97  # I >= O / 0.97 keeps R, and with it the result, off the white point
 MAX_OUTER, MAX_INNER = 8, 10
