@@ -14,12 +14,11 @@ from typing import Any, BinaryIO
 import numpy as np
 from PIL import Image, ImageFile, UnidentifiedImageError
 
-from tecu.lowlight.files import foreign
+from tecu.lowlight.files import foreign, zero_copy
 from tecu.lowlight.files.errors import PhotoError, UnreadableFile, shown
 from tecu.lowlight.files.metadata import read_metadata, upright
 from tecu.lowlight.files.photo import Encoding, Metadata, Photo, Pixels
 from tecu.lowlight.files.sixteen import is_sixteen_bit_colour, read_sixteen
-from tecu.lowlight.files.zero_copy import fits_one_piece, in_one_piece, lent
 from tecu.lowlight.grid import LARGE
 
 MAX_PIXELS = 200_000_000
@@ -119,8 +118,11 @@ def _decode(file: BinaryIO, name: str, max_pixels: int) -> Photo:
         samples = read_sixteen(image, reopen)
         return _photo(image, _encoding(image, file, start), notes, samples)
     _refuse_unusual(image, name)
-    with in_one_piece() if _is_large_colour(image) and fits_one_piece(image) else contextlib.nullcontext():
-        image.load()
+    if _is_large_colour(image) and image.format in zero_copy.FORMATS:
+        whole = zero_copy.decoded(image)
+        if whole is not None:
+            return _photo(image, _encoding(image, file, start), notes, whole[..., :3])
+    image.load()
     return _photo(image, _encoding(image, file, start), notes)
 
 
@@ -194,7 +196,7 @@ def _is_large_colour(image: Image.Image) -> bool:
 
 
 def _array(image: Image.Image) -> Pixels:
-    """``np.asarray(image)``, without a copy or strip by strip, a third of the time.
+    """``np.asarray(image)``, strip by strip, in a third of the time.
 
     The pixels of a large RGB photo stay four bytes apart, as Pillow has them, and go to its encoder without a copy.
     """
@@ -203,8 +205,6 @@ def _array(image: Image.Image) -> Pixels:
     apart, mode = (channels, image.mode)
     if _is_large_colour(image):
         apart, mode = 4, "RGBX"
-        if (whole := lent(image)) is not None:
-            return whole[..., :3]
     array = np.empty((rows, columns, apart) if channels > 1 else (rows, columns), np.uint8)
     for top in range(0, rows, STRIP):
         bottom = min(rows, top + STRIP)
