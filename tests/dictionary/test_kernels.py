@@ -3,13 +3,16 @@
 import os
 import subprocess
 import sys
+from itertools import pairwise
 
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from tecu.dictionary import coding, make_sparse_data, plain
+from tecu.dictionary import coding, make_sparse_data, online, plain
+from tecu.dictionary.online import Coder
 from tecu.dictionary.replacement import free_slots, replace_atoms
+from tecu.dictionary.rows import Rows
 from tecu.dictionary.workers import Workers
 
 
@@ -197,3 +200,42 @@ def test_kernels_just_compiled_and_loaded_from_disk_give_the_same_bits(tmp_path)
     answers = [subprocess.run(command, env=settings, capture_output=True, text=True, check=True) for _ in range(2)]
     assert list(tmp_path.rglob("kernels_polish.codes_of*.nbc"))
     assert answers[0].stdout == answers[1].stdout
+
+
+@pytest.mark.parametrize(("samples", "atoms"), [(1, 5), (300, 500), (4000, 600), (10000, 900), (16000, 1600)])
+def test_a_loose_pass_takes_all_of_a_few_samples(samples, atoms):
+    count, seen = online.batches_of_a_pass(samples, atoms)
+    assert seen == samples
+    assert 1 <= count <= online.MOST_BATCHES
+    assert samples / count >= min(samples, online.SMALLEST_BATCH) / 2
+
+
+@pytest.mark.parametrize("atoms", [1, 30, 200, 3000])
+def test_a_loose_pass_takes_as_many_samples_of_any_more(atoms):
+    taken = {samples: online.batches_of_a_pass(samples, atoms) for samples in (10**5, 10**6, 10**7)}
+    limit = online.MOST_BATCHES * max(online.BATCH * atoms, online.SMALLEST_BATCH)
+    assert all(count <= online.MOST_BATCHES for count, _ in taken.values())
+    assert all(abs(seen - min(limit, samples)) <= 0.05 * limit for samples, (_, seen) in taken.items())
+
+
+def test_each_loose_pass_looks_at_other_samples(monkeypatch):
+    monkeypatch.setattr(online, "MOST_BATCHES", 2)
+    passes = []
+
+    class Watched(Rows):
+        def __getitem__(self, chosen):
+            found = super().__getitem__(chosen)
+            passes.append(found[:, 0])
+            return found
+
+    X = np.random.default_rng(0).normal(size=(2000, 4))
+    rows = Watched(X)
+    online.loose_start(
+        rows, X[:10] / np.linalg.norm(X[:10], axis=1, keepdims=True), Coder(0.1), np.random.RandomState(0)
+    )
+    looked = [
+        set(np.concatenate(passes[i : i + 2])) for i in range(1, len(passes), 2)
+    ]  # the first look is at the scale
+    assert len(looked) == 4
+    assert all(100 <= len(seen) < 200 for seen in looked)
+    assert all(len(a & b) < 40 for a, b in pairwise(looked))

@@ -38,6 +38,10 @@ BATCH = 1.6
 FEW_BATCHES, SHORT_BATCH = 6, 1.1
 """A pass of fewer batches takes shorter ones, down to this multiple: it needs the updates more than they cost."""
 
+MOST_BATCHES = 15
+"""In a pass. Of more data each pass takes another part: to see all of them loosely is slower and, for patches of
+photos, even worse."""
+
 SMALLEST_BATCH = 64
 
 SEEN = 1000
@@ -169,13 +173,14 @@ def loose_start(
     unit = unit_of(rows)
     coder = replace(coder, penalty=coder.penalty * unit * unit, lower=coder.lower * unit, upper=coder.upper * unit)
     online = OnlineDictionary(D, coder, ball, team)
-    count = batch_count(len(rows), m)
+    count, seen = batches_of_a_pass(len(rows), m)
     replaced = 0
     settings = list(zip(GAINS, LENGTHS, MEMORY, strict=True))[:passes]
     for number, (looseness, share, memory) in enumerate(settings):
         keep = max(0.0, 1.0 - 1.0 / (memory * count))
         energy, worst = np.zeros(m), Worst(m, rows.shape[1], rows.dtype)
-        for batch in np.array_split(random.permutation(len(rows)), count):
+        chosen = random.permutation(len(rows))[:seen]
+        for batch in np.array_split(chosen, count):
             samples = partial(_scaled, rows, np.sort(batch), unit)
             parts = online.absorb(samples, len(batch), keep, looseness, share, judged=number > 0)
             energy += sum(part.energy for part in parts)
@@ -188,10 +193,11 @@ def loose_start(
     return online.D, replaced
 
 
-def batch_count(samples: int, atoms: int) -> int:
-    """Into how many batches a pass over the samples is cut."""
+def batches_of_a_pass(samples: int, atoms: int) -> tuple[int, int]:
+    """Into how many batches a pass is cut, and how many samples it takes in all."""
     long, short = (samples / max(multiple * atoms, SMALLEST_BATCH) for multiple in (BATCH, SHORT_BATCH))
-    return max(1, round(min(short, max(long, FEW_BATCHES))))
+    count = max(1, round(min(short, max(long, FEW_BATCHES))))
+    return min(count, MOST_BATCHES), round(samples * min(1.0, MOST_BATCHES / count))
 
 
 def _scaled(rows: Rows, chosen: Matrix, unit: float, piece: slice) -> Matrix:
