@@ -17,7 +17,11 @@ from scipy.sparse import csr_array
 import tecu
 from problems import dictionary, three_blocks, without_lipschitz
 from tecu import arrays, stop, strategies, terms
+from tecu.dictionary import make_sparse_data
 from tecu.dictionary.coupling import BatchedFactorization
+from tecu.dictionary.online import Coder
+from tecu.dictionary.rows import Rows
+from tecu.dictionary.solvers import plan
 
 
 def solvers():
@@ -35,7 +39,7 @@ def solvers():
 
 def same(one, other):
     for block in one.z:
-        np.testing.assert_array_equal(one.z[block], other.z[block])
+        np.testing.assert_array_equal(arrays.dense(one.z[block]), arrays.dense(other.z[block]))
     assert one.value == other.value
     records = [np.array([(v.move, v.error, v.inner, v.value) for v in state.visits]) for state in (one, other)]
     np.testing.assert_array_equal(*records)
@@ -79,11 +83,12 @@ def test_blocks_of_two_precisions_resume_with_the_same_bits(schedule, kinds):
     same(solver.run(begun, stop=stop.MaxIter(6)).state, states[-1])
 
 
+@pytest.mark.parametrize("term", [terms.L0(0.1), terms.KSparse(3)])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_codes_in_batches_resume_with_the_same_bits_in_the_same_solver(dtype):
+def test_codes_in_batches_resume_with_the_same_bits_in_the_same_solver(dtype, term):
     rng = np.random.default_rng(0)
     H = BatchedFactorization(rng.normal(size=(30, 8)).astype(dtype), [slice(0, 12), slice(12, 30)])
-    kinds = {"W0": terms.L0(0.1), "W1": terms.L0(0.1), "D": terms.UnitColumns()}
+    kinds = {"W0": term, "W1": term, "D": terms.UnitColumns()}
     solver = tecu.Solver(tecu.Problem(H, kinds), tecu.Embed(strategies.ProxGradient(), eta=0.5))
     D = rng.normal(size=(8, 12)).astype(dtype)
     start = {"W0": csr_array((12, 12), dtype=dtype), "W1": csr_array((18, 12), dtype=dtype)}
@@ -91,9 +96,24 @@ def test_codes_in_batches_resume_with_the_same_bits_in_the_same_solver(dtype):
     whole = solver.run(start, stop=stop.MaxIter(6))
     half = solver.run(start, stop=stop.MaxIter(3))
     both = solver.run(half, stop=stop.MaxIter(6))
-    assert both.value == whole.value
-    for block in whole.z:
-        np.testing.assert_array_equal(arrays.dense(both.z[block]), arrays.dense(whole.z[block]))
+    same(both.state, whole.state)
+
+
+@pytest.mark.parametrize("coder", [Coder(0.05), Coder(0.0, n_nonzero=3), Coder(0.05, lower=0.0)])
+def test_the_solver_of_a_dictionary_fit_resumes_with_the_same_bits(coder):
+    X = make_sparse_data(2200, 16, 40, 4, snr_db=25, random_state=1)[0]
+    D = np.random.default_rng(0).normal(size=(40, 16))
+
+    def planned():
+        return plan("auto", Rows(X), coder, 40, seed=3)
+
+    first = planned()
+    start = first.start(D / np.linalg.norm(D, axis=1, keepdims=True))
+    whole = first.solver.run(start, stop.MaxIter(4))
+    for sweeps in (1, 2, 3):
+        half = first.solver.run(start, stop.MaxIter(sweeps))
+        for solver in (first.solver, planned().solver):
+            same(solver.run(half, stop.MaxIter(4)).state, whole.state)
 
 
 def test_two_runs_from_one_state_do_not_disturb_each_other():

@@ -5,8 +5,8 @@ import pytest
 from scipy.sparse import csr_array
 
 import tecu
-from tecu import couplings, methods, stop, terms
-from tecu.dictionary import make_sparse_data, sparse_codes
+from tecu import arrays, checks, couplings, methods, stop, terms
+from tecu.dictionary import L0DictionaryLearning, make_sparse_data, sparse_codes
 from tecu.dictionary.coupling import BatchedFactorization, CodesOfBatch
 from tecu.dictionary.sparse_codes import SparseCodes, SparseFactorization
 from tecu.dictionary.workers import Workers
@@ -141,3 +141,69 @@ def test_the_dictionary_settles_where_its_value_is(seed):
     smooth = H.restrict("D", z)
     np.testing.assert_allclose(smooth.settle(D), H.value(z | {"D": D}), rtol=1e-12)
     np.testing.assert_allclose(smooth.settle(D), smooth.value(D), rtol=1e-12)
+
+
+@pytest.mark.parametrize("used", [0, 1, 8, 9])
+def test_the_dictionarys_gradient_is_right_however_few_atoms_are_used(used):
+    rng = np.random.default_rng(used)
+    Y = rng.normal(size=(20, 7))
+    W = rng.normal(size=(20, 9)) * (np.arange(9) < used)
+    H = BatchedFactorization(Y, [slice(0, 12), slice(12, 20)])
+    z = {"W0": csr_array(W[:12]), "W1": csr_array(W[12:]), "D": rng.normal(size=(7, 9))}
+    smooth, v = H.restrict("D", z), rng.normal(size=(7, 9))
+    np.testing.assert_allclose(smooth.grad(z["D"]), (z["D"] @ W.T - Y.T) @ W, atol=1e-12)
+    np.testing.assert_allclose(smooth.hessian(v), v @ W.T @ W, atol=1e-12)
+
+
+def test_codes_with_unsorted_indices_are_taken_for_what_they_are():
+    rng = np.random.default_rng(5)
+    W = csr_array(rng.normal(size=(12, 9)))
+    turned = csr_array(
+        (W.data.reshape(12, 9)[:, ::-1].ravel(), W.indices.reshape(12, 9)[:, ::-1].ravel(), W.indptr), shape=W.shape
+    )
+    H = BatchedFactorization(rng.normal(size=(12, 7)), [slice(0, 12)])
+    D = rng.normal(size=(7, 9))
+    found, truth = (H.restrict("D", {"W0": codes, "D": D}).grad(D).copy() for codes in (turned, W))
+    np.testing.assert_allclose(found, truth, atol=1e-12)
+
+
+FALSEHOODS = {
+    "twice": lambda g, row: 2 * g,
+    "turned": lambda g, row: -g,
+    "ten times": lambda g, row: 10 * g,
+    "ten times in late rows": lambda g, row: np.where(row > 0.9 * row.max(), 10 * g, g),
+}
+
+
+@pytest.mark.parametrize("solver", ["auto", "palm"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("lie", [None, *FALSEHOODS])
+def test_a_false_gradient_of_many_sparse_codes_is_found(monkeypatch, solver, dtype, lie):
+    right = checks._sparse_gradient
+
+    def told(restricted, x, rng):
+        value, gradient = right(restricted, x, rng)
+        rows = np.repeat(np.arange(gradient.shape[0]), np.diff(gradient.indptr))
+        return value, csr_array(
+            (FALSEHOODS[lie](gradient.data, rows), gradient.indices, gradient.indptr), shape=gradient.shape
+        )
+
+    X = make_sparse_data(4000, 36, 120, 5, snr_db=20, random_state=0)[0].astype(dtype)
+    if lie is not None:
+        monkeypatch.setattr(checks, "_sparse_gradient", told)
+    model = L0DictionaryLearning(120, penalty=0.05, solver=solver, max_iter=3, random_state=0).fit(X)
+    assert model.codes_.nnz > checks.STORED
+    assert model.certificate_.verdict.name == ("HOLDS" if lie is None else "DOES_NOT_HOLD")
+
+
+def test_the_gradient_test_looks_at_rows_all_over_a_block():
+    rng = np.random.default_rng(0)
+    x = csr_array(rng.normal(size=(4000, 80)) * (rng.random((4000, 80)) < 0.1))
+    H = couplings.MatrixFactorization(rng.normal(size=(20, 4000)))
+    smooth = H.restrict("W", {"W": x, "D": rng.normal(size=(20, 80))})
+    _, gradient = checks._sparse_gradient(smooth, x, rng)
+    assert x.nnz > checks.STORED
+    seen = np.flatnonzero(np.diff(gradient.indptr))
+    assert np.histogram(seen, 8, (0, 4000))[0].min() > 200
+    both = arrays.dense(gradient != 0) & arrays.dense(x != 0)
+    assert abs(both.sum() - checks.STORED) < 500

@@ -42,6 +42,30 @@ def test_every_format_is_read_as_pillow_reads_it(format):
         np.testing.assert_array_equal(read_photo(out.getvalue()).pixels, decoded(out.getvalue()))
 
 
+@pytest.mark.parametrize(
+    ("format", "options"),
+    [
+        ("MPO", {"save_all": True, "append_images": [Image.new("RGB", (850, 840), 3)]}),
+        ("PNG", {"transparency": (9, 8, 7)}),
+        ("PNG", {"save_all": True, "append_images": [Image.new("RGB", (850, 840), 3)]}),
+        ("WEBP", {"save_all": True, "append_images": [Image.new("RGB", (850, 840), 3)], "lossless": True}),
+    ],
+)
+def test_odd_files_are_read_as_pillow_reads_them(format, options):
+    picture = Image.fromarray(np.random.default_rng(1).integers(0, 256, (840, 850, 3), dtype=np.uint8))
+    out = io.BytesIO()
+    picture.save(out, format, **options)
+    truth = np.asarray(Image.open(io.BytesIO(out.getvalue())).convert("RGB"))
+    np.testing.assert_array_equal(read_photo(out.getvalue()).pixels, truth)
+
+
+def test_a_picture_that_is_loaded_is_left_alone(jpeg):
+    image = Image.open(io.BytesIO(jpeg))
+    image.load()
+    assert zero_copy.decoded(image) is None
+    np.testing.assert_array_equal(np.asarray(image), decoded(jpeg))
+
+
 def test_a_photo_for_which_pillow_takes_memory_of_its_own_is_copied(jpeg, monkeypatch):
     load = ImageFile.ImageFile.load
 

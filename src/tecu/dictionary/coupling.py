@@ -29,7 +29,8 @@ class BatchedFactorization(BlockCoupling):
     r"""``H(W_0, W_1, ..., D) = 1/2 sum_b ||Y_b - W_b D'||^2``.
 
     Blocks ``"W0"``, ``"W1"``, ... hold the codes of a batch of samples (CSR, samples x atoms), ``"D"`` the dictionary
-    (features x atoms). ``Y`` is samples x features: dense, CSR or a memory map.
+    (features x atoms). ``Y`` is samples x features: dense, CSR or a memory map. Blocks are replaced, never changed in
+    place: what is known of a block is known by its identity.
 
     >>> import numpy as np
     >>> from scipy.sparse import csr_array
@@ -126,7 +127,7 @@ class BatchedFactorization(BlockCoupling):
         if block == "D":
             return Dictionary(self, block, z)
         if block == self.names[0]:
-            self._sweep_begins = True  # totals are summed anew once a sweep: a resumed run then repeats every bit
+            self._sweep_begins = True  # totals that are no plain sum are summed anew: a resumed run repeats every bit
             self._visited.clear()
         return CodesOfBatch(self, block, z)
 

@@ -65,7 +65,7 @@ class L0DictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         ``"auto"`` stops when a sweep lowers the objective by less than ``200 tol`` of it; the other solvers when the
         largest relative change of ``W``, ``D`` and the objective is below ``tol``.
     init
-        ``"greedy"`` (loose passes over the data, each over some 24 random samples an atom if there are more; for
+        ``"greedy"`` (loose passes over the data, each over 48 random samples an atom or 10,000 if there are more; for
         ``"auto"``), ``"data"`` (random samples), ``"random"``, or an array ``n_components x n_features``. ``"auto"`` is
         ``"greedy"`` for the solver ``"auto"`` and ``"data"`` for the others.
     dtype

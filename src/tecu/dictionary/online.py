@@ -30,7 +30,7 @@ LENGTHS = (0.5, 0.5, 0.75, 1.0)
 """The same for a fixed number of atoms a sample: the share of it that each pass takes."""
 
 MEMORY = (0.3, 0.3, 0.5, 0.8)
-"""How far back the totals of each pass reach, as a share of the data."""
+"""How far back the totals of each pass reach, as a share of the pass."""
 
 BATCH = 1.6
 """Samples between two dictionary updates, as a multiple of the number of atoms."""
@@ -38,9 +38,9 @@ BATCH = 1.6
 FEW_BATCHES, SHORT_BATCH = 6, 1.1
 """A pass of fewer batches takes shorter ones, down to this multiple: it needs the updates more than they cost."""
 
-MOST_BATCHES = 15
-"""In a pass. Of more data each pass takes another part: to see all of them loosely is slower and, for patches of
-photos, even worse."""
+SAMPLES_AN_ATOM, LEAST_SAMPLES = 48, 10_000
+"""What a pass looks at. Of more samples each pass takes another part: to see all of them loosely is slower and, for
+patches of photos, even worse."""
 
 SMALLEST_BATCH = 64
 
@@ -195,9 +195,9 @@ def loose_start(
 
 def batches_of_a_pass(samples: int, atoms: int) -> tuple[int, int]:
     """Into how many batches a pass is cut, and how many samples it takes in all."""
-    long, short = (samples / max(multiple * atoms, SMALLEST_BATCH) for multiple in (BATCH, SHORT_BATCH))
-    count = max(1, round(min(short, max(long, FEW_BATCHES))))
-    return min(count, MOST_BATCHES), round(samples * min(1.0, MOST_BATCHES / count))
+    seen = min(samples, max(SAMPLES_AN_ATOM * atoms, LEAST_SAMPLES))
+    long, short = (seen / max(multiple * atoms, SMALLEST_BATCH) for multiple in (BATCH, SHORT_BATCH))
+    return max(1, round(min(short, max(long, FEW_BATCHES)))), seen
 
 
 def _scaled(rows: Rows, chosen: Matrix, unit: float, piece: slice) -> Matrix:

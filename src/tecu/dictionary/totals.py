@@ -102,7 +102,7 @@ class FollowingTotals(Totals):
             if old is not new:
                 Y = self.coupling.batch(name)
                 pairs = ((old, -1.0), (new, 1.0))
-                moved = [(codes, Y, sign) for codes, sign in pairs if codes is not None and codes.nnz]
+                moved = [(_sorted(codes), Y, sign) for codes, sign in pairs if codes is not None and codes.nnz]
                 changes += moved
                 self._changed += [name] * len(moved)
                 self._held[name] = new
@@ -112,6 +112,10 @@ class FollowingTotals(Totals):
     def value(self, atoms: Atoms) -> float:
         """``H`` by Gram matrices; without any codes nothing has to be summed."""
         return super().value(atoms) if any(codes.nnz for codes in self._held.values()) else self.half_square
+
+
+def _sorted(codes: Any) -> Any:
+    return codes if codes.has_sorted_indices else codes.sorted_indices()
 
 
 def _half_misfit(Y: Matrix, codes: Any, atoms: Matrix, team: Workers | None = None) -> float:

@@ -48,7 +48,7 @@ class Network:
         return model_card(self._content)
 
     def __call__(self, picture: Pixels) -> Proposal:
-        """Look at ``picture``, float32 ``h x w x 3`` in [0, 1], longest side about 192."""
+        """Look at ``picture``, float32 ``h x w x 3`` in [0, 1], longest side from about 100 to 200."""
         feeds = {
             "picture": np.ascontiguousarray(picture.transpose(2, 0, 1)[None], dtype=np.float32),
             "summary": summary(picture)[None],

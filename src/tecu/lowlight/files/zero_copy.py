@@ -11,7 +11,7 @@ FORMATS = frozenset({"JPEG", "MPO", "PNG", "WEBP"})  # whose decoders can write 
 
 
 def decoded(image: ImageFile.ImageFile) -> Pixels | None:
-    """Load an RGB picture; its pixels, four bytes apart as Pillow has them, or ``None`` if it took other memory.
+    """Load an RGB picture; its pixels, four bytes apart as Pillow has them, or ``None`` if it has other memory.
 
     An array's memory comes from the system in large pages. Pillow's own, in small ones, can take as long to fetch as
     12 megapixels take to decode.
@@ -22,6 +22,8 @@ def decoded(image: ImageFile.ImageFile) -> Pixels | None:
     >>> decoded(Image.open(file))[0, 0].tolist()
     [1, 2, 3, 255]
     """
+    if image._im is not None:  # loaded already
+        return None
     columns, rows = image.size
     memory = np.zeros((rows, columns, 4), np.uint8)  # a file that ends early must not show what was there before
     room = Image.frombuffer("RGBX", image.size, memory, "raw", "RGBX", 0, 1).im

@@ -36,7 +36,7 @@ def model_card(
     return {
         "name": "tecu low-light model",
         "purpose": "illumination of a picture, exponent of the gain and tone curve, for tecu.lowlight",
-        "inputs": "picture: N x 3 x h x w in [0, 1], longest side about 192; summary: tecu.lowlight.features.summary",
+        "inputs": "picture: N x 3 x h x w in [0, 1], longest side 100 to 200; summary: tecu.lowlight.features.summary",
         "outputs": "illumination: N x 1 x h x w; exponent: N x 1; knots: N x 11",
         "date": (day or date.today()).isoformat(),
         "licence": licence,

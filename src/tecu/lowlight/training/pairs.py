@@ -18,7 +18,7 @@ from tecu.lowlight.features import luma
 Pixels = np.ndarray[Any, Any]
 Random = np.random.Generator
 
-GRID = 192  # longest side of the views, a little finer than the grid on which a picture is decomposed
+GRID = 192  # longest side of the views; finer than the grid of the decomposition, on which the networks do as well
 
 
 def view(photo: Pixels, rng: Random) -> Pixels:
