@@ -21,6 +21,7 @@ from tecu.kernel_cache import announce_compiling
 from tecu.lowlight.exposure import Exposure
 from tecu.lowlight.kernels_denoise import factors, smooth_tile
 from tecu.lowlight.kernels_tone import scene, tone_tile
+from tecu.lowlight.spare import room
 
 Pixels = np.ndarray[Any, Any]
 
@@ -146,7 +147,7 @@ def padding(pixels: Pixels) -> Pixels | None:
 
 def padded_like(pixels: Pixels) -> Pixels:
     """Room for a result that has a :func:`padding`."""
-    return np.empty((*pixels.shape[:2], 4), dtype=np.uint8)[..., :3]
+    return room((*pixels.shape[:2], 4))[..., :3]
 
 
 def padded(pixels: Pixels) -> Pixels:

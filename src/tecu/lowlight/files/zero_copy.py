@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import numpy as np
 from PIL import Image, ImageFile
 
 from tecu.lowlight.files.photo import Pixels
+from tecu.lowlight.spare import room
 
 FORMATS = frozenset({"JPEG", "MPO", "PNG", "WEBP"})  # whose decoders can write RGB four bytes apart
 
@@ -25,8 +25,10 @@ def decoded(image: ImageFile.ImageFile) -> Pixels | None:
     if image._im is not None:  # loaded already
         return None
     columns, rows = image.size
-    memory = np.zeros((rows, columns, 4), np.uint8)  # a file that ends early must not show what was there before
-    room = Image.frombuffer("RGBX", image.size, memory, "raw", "RGBX", 0, 1).im
-    image.im = room
+    memory = room((rows, columns, 4))
+    if ImageFile.LOAD_TRUNCATED_IMAGES:  # a file that ends early must not show what was there before
+        memory[:] = 0
+    mapped = Image.frombuffer("RGBX", image.size, memory, "raw", "RGBX", 0, 1).im
+    image.im = mapped
     image.load()
-    return memory if image.im is room else None
+    return memory if image.im is mapped else None
