@@ -21,7 +21,7 @@ from threadpoolctl import threadpool_limits
 from benchmarks._timing import interleaved
 from benchmarks.dictionary_judge import error_at, judged, photo_patches, plain_palm, planted, recovered, spams
 from tecu import stop
-from tecu.dictionary import L0DictionaryLearning, coding
+from tecu.dictionary import L0DictionaryLearning, coding, make_sparse_data, online
 from tecu.dictionary.data import SIZES
 from tecu.dictionary.online import Coder
 from tecu.dictionary.rows import Rows
@@ -142,6 +142,42 @@ def patches(seeds):
             compare_with_spams(
                 f"patches, penalty {relative:g} of the energy, seed {seed}", data, seed, "goals 1.00, 0.65"
             )
+
+
+def many_samples(seeds):
+    """Loose passes over a part of many samples, as they are, against loose passes over all of them."""
+    data = {
+        "50,000 patches of 8 x 8": lambda seed: photo_patches(seed, 50_000, side=8, atoms=256),
+        "40,000 planted samples": lambda seed: planted_samples(40_000, 32, 300, 4, seed),
+    }
+    for name, make in data.items():
+        objectives, seconds = [], []
+        for seed in seeds:
+            X, D0, penalty, *_ = make(seed)
+            for share in (online.SAMPLES_AN_ATOM, len(X)):
+                with patched(online, SAMPLES_AN_ATOM=share):
+                    model, taken, _ = timed_fit(X, 0.0, len(D0), penalty=penalty, random_state=seed)
+                objectives.append(model.objective_)
+                seconds.append(taken)
+        by_pairs = (np.log(found).reshape(-1, 2) for found in (objectives, seconds))
+        ratios = [np.exp(np.mean(pairs[:, 0] - pairs[:, 1])) for pairs in by_pairs]
+        print(f"loose passes over a part, {name}: {ratios[0]:.3f} of the objective and {ratios[1]:.2f} of the time "
+              f"with passes over all of them, the mean of {len(seeds)} seeds", flush=True)  # fmt: skip
+
+
+def planted_samples(samples, n, atoms, nonzero, seed):
+    X, D, _ = make_sparse_data(samples, n, atoms, nonzero, 30, seed)
+    return X.astype(np.float32), D, 3e-3 * nonzero
+
+
+@contextlib.contextmanager
+def patched(module, **values):
+    kept = {name: getattr(module, name) for name in values}
+    vars(module).update(values)
+    try:
+        yield
+    finally:
+        vars(module).update(kept)
 
 
 def compare_with_spams(name, data, seed, goals):
@@ -314,7 +350,7 @@ def memory(seeds):
 
 FIGURES = {
     "floors": floors, "palm": against_palm, "spams": against_spams, "patches": patches,
-    "scikit-learn": against_scikit_learn,
+    "scikit-learn": against_scikit_learn, "many": many_samples,
     "threads": threads, "criterion": criterion, "compiling": compiling, "memory": memory,
 }  # fmt: skip
 

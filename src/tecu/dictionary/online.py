@@ -39,8 +39,8 @@ FEW_BATCHES, SHORT_BATCH = 6, 1.1
 """A pass of fewer batches takes shorter ones, down to this multiple: it needs the updates more than they cost."""
 
 SAMPLES_AN_ATOM, LEAST_SAMPLES = 48, 10_000
-"""What a pass looks at. Of more samples each pass takes another part: to see all of them loosely is slower and, for
-patches of photos, even worse."""
+"""What a pass looks at. Of more samples each pass takes another part: to see all of them loosely takes longer and is no
+better."""
 
 SMALLEST_BATCH = 64
 
