@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import Any
 
 
 def interleaved(runs: dict[str, Callable[[], object]], repeats: int = 5) -> dict[str, float]:
@@ -15,3 +16,10 @@ def interleaved(runs: dict[str, Callable[[], object]], repeats: int = 5) -> dict
             run()
             best[name] = min(best[name], time.process_time() - began)
     return best
+
+
+def cpu(run: Callable[[], Any]) -> tuple[Any, float]:
+    """What a run returns, and its CPU seconds."""
+    began = time.process_time()
+    answer = run()
+    return answer, time.process_time() - began
