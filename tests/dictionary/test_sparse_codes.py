@@ -131,18 +131,6 @@ def test_totals_are_kept_only_where_to_sum_them_anew_gives_the_same_bits(order):
     assert np.array_equal(again.B, fresh.B)
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_the_dictionary_settles_where_its_value_is(seed):
-    rng = np.random.default_rng(seed)
-    H = BatchedFactorization(rng.normal(size=(40, 7)), [slice(0, 15), slice(15, 40)])
-    z = {"W0": csr_array(rng.normal(size=(15, 9))), "W1": csr_array(rng.normal(size=(25, 9)))}
-    z["D"] = rng.normal(size=(7, 9))
-    D = rng.normal(size=(7, 9))
-    smooth = H.restrict("D", z)
-    np.testing.assert_allclose(smooth.settle(D), H.value(z | {"D": D}), rtol=1e-12)
-    np.testing.assert_allclose(smooth.settle(D), smooth.value(D), rtol=1e-12)
-
-
 @pytest.mark.parametrize("used", [0, 1, 8, 9])
 def test_the_dictionarys_gradient_is_right_however_few_atoms_are_used(used):
     rng = np.random.default_rng(used)

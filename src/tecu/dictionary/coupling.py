@@ -251,10 +251,6 @@ class Dictionary(QuadraticRestricted):
         start = self._start
         return self._totals[2] + 0.5 * (inner(start, move) + inner(gradient, move)), gradient
 
-    def settle(self, u: Matrix) -> float:
-        """``H(u, others)`` through the Gram matrix of ``u``, which the next visit needs anyway."""
-        return self.coupling.value_by_totals(self.block, {**self.z, self.block: u})
-
     @cached_property
     def _start(self) -> Matrix:
         return self.grad(self.previous)
