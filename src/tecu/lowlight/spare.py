@@ -1,4 +1,4 @@
-"""Memory of large photos, kept for the next one: to fetch it from the system takes a tenth of the work on a photo."""
+"""Memory of large photos, kept for the next one: the system hands out memory page by page, which takes its time."""
 
 from __future__ import annotations
 
