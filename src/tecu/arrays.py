@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -17,7 +18,7 @@ import numpy as np
 Array: TypeAlias = Any
 """NumPy, CSR, torch, JAX or array-API array; the standard has no common base class to name."""
 
-CHUNK = 1 << 13  # elements turned to float64 at a time: small enough that the copy is never paged in anew
+CHUNK = 10_000  # elements turned to float64 at a time: the copy is never paged in anew, BLAS wakes no threads
 PIECE = 1 << 16  # elements of several arrays that are worked on together
 
 
@@ -69,10 +70,11 @@ def dense(x: Array) -> Array:
 
 def inner(x: Array, y: Array) -> float:
     """``<x, y>``, summed in float64."""
-    if is_elsewhere(x):
-        return float(x.inner(y))
-    if is_sparse(x) or is_sparse(y):
-        return _sparse_inner(x, y)
+    if not (type(x) is np.ndarray and type(y) is np.ndarray):
+        if is_elsewhere(x):
+            return float(x.inner(y))
+        if is_sparse(x) or is_sparse(y):
+            return _sparse_inner(x, y)
     a, b = host(x), host(y)
     order: Literal["C", "F"] = (
         "F" if a.flags.f_contiguous and b.flags.f_contiguous else "C"
@@ -82,7 +84,7 @@ def inner(x: Array, y: Array) -> float:
 
 
 def _flat_inner(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> float:
-    """In pieces: below the size where BLAS would wake its threads, and better rounded than one long sum."""
+    """In pieces, which are also better rounded than one long sum."""
     total, double = 0.0, np.float64
     with np.errstate(over="ignore", under="ignore"):  # inf is an answer, which the callers look for
         if a.dtype == double and b.dtype == double:
@@ -289,7 +291,12 @@ def _device(x: Array) -> Any:
 
 def unit_roundoff(x: Array) -> float:
     """The unit round-off of the precision of ``x``: 1.1e-16 for float64, 6.0e-8 for float32."""
-    return float(np.finfo(x.dtype if is_elsewhere(x) else host(x).dtype).eps) / 2
+    return _roundoff(x.dtype if is_elsewhere(x) else host(x).dtype)
+
+
+@lru_cache
+def _roundoff(dtype: Any) -> float:
+    return float(np.finfo(dtype).eps) / 2
 
 
 def is_real_float(x: Array) -> bool:

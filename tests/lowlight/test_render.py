@@ -88,10 +88,12 @@ def test_tiles_cover_every_pixel_once_and_all_that_is_noisy(size):
         assert np.all(smoothed[grid.enlarge(share, size) > 0])
 
 
-@pytest.mark.parametrize("channels", [1, 3])
-def test_result_does_not_depend_on_the_tiles(noisy, channels, monkeypatch):
+@pytest.mark.parametrize(("channels", "padded"), [(1, False), (3, False), (3, True)])
+def test_result_does_not_depend_on_the_tiles(noisy, channels, padded, monkeypatch):
     exposure = Enhancer().analyse(noisy)
     pixels = np.ascontiguousarray(noisy[..., :channels])
+    if padded:
+        pixels = kernels.padded(pixels)[..., :3]
     noise, share = exposure.smoothing()
     share[40:70], share[:, :9] = 0.0, 0.0
     whole = kernels.render(pixels, exposure, (noise, share)).astype(int)

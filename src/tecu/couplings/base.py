@@ -168,7 +168,7 @@ class Data:
 
     def __init__(self, values: Array) -> None:
         self.values = values
-        self._forms: dict[tuple[type, str], Array] = {}
+        self._forms: dict[tuple[type, Any], Array] = {}
         self._square: float | None = None
 
     @property
@@ -180,7 +180,7 @@ class Data:
         """The data in the kind (NumPy, torch ...; a CSR block is NumPy's) and precision of ``block``."""
         sparse = arrays.is_sparse(block)
         own = np.ndarray if sparse else type(block)
-        key = (own, str(block.dtype))
+        key = (own, block.dtype)
         if key not in self._forms:
             self._forms[key] = self._convert(block.data if sparse else block)
         return self._forms[key]

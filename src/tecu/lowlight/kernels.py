@@ -35,7 +35,7 @@ def render(pixels: Pixels, exposure: Exposure, smoothing: tuple[Pixels, Pixels] 
     """The result for ``pixels``, ``h x w x c``; ``smoothing`` is noise and share on the grid, or ``None``."""
     announce_compiling(*KERNELS)
     height, width = pixels.shape[:2]
-    flat, out = flat_rows(pixels), np.empty_like(pixels) if padding(pixels) is None else padded_like(pixels)
+    flat, out = flat_rows(pixels), room_like(pixels)
     result = flat_rows(out)
     parts = scene(exposure, (height, width), pixels.dtype)
     noise, share = smoothing or (None, np.zeros((1, 1)))
@@ -145,9 +145,16 @@ def padding(pixels: Pixels) -> Pixels | None:
     return whole if fits else None
 
 
-def padded_like(pixels: Pixels) -> Pixels:
-    """Room for a result that has a :func:`padding`."""
-    return room((*pixels.shape[:2], 4))[..., :3]
+def room_like(pixels: Pixels) -> Pixels:
+    """Room for a result: with a :func:`padding` where ``pixels`` have one; bytes perhaps in memory used before."""
+    if padding(pixels) is not None:
+        return padded_room(pixels.shape)
+    return room(pixels.shape) if pixels.dtype == np.uint8 else np.empty_like(pixels)
+
+
+def padded_room(shape: tuple[int, ...]) -> Pixels:
+    """Room for ``h x w x 3`` bytes that have a :func:`padding`."""
+    return room((*shape[:2], 4))[..., :3]
 
 
 def padded(pixels: Pixels) -> Pixels:
@@ -155,7 +162,7 @@ def padded(pixels: Pixels) -> Pixels:
     whole = padding(pixels)
     if whole is not None:
         return whole
-    out = padded_like(pixels)
+    out = padded_room(pixels.shape)
     _pad_rows(flat_rows(pixels), flat_rows(out))
     whole = padding(out)
     assert whole is not None

@@ -162,7 +162,7 @@ def smooth_tile(
     planes, v, places = (
         np.empty((RING, 3, columns), flat.dtype),
         np.empty(columns, flat.dtype),
-        np.empty(columns, np.uint16),
+        np.empty((3, columns), np.uint16),
     )
     ints = np.empty((2, columns), np.uint32)
     floats, lines, wide, shares = (

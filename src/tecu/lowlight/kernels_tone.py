@@ -166,8 +166,25 @@ def _look_up(places, table, plane):  # pragma: no cover
 
 
 @njit(cache=True, nogil=True)
-def tone_row(row, planes, v, lines, part, gain, table, numbers, floats, ints, places):  # pragma: no cover
-    """``planes[0], [1], [2]`` become the channels of the result for a flat ``row``; ``lines`` are of :func:`around`."""
+def _look_up_pixels(first, second, third, table, row):  # pragma: no cover
+    for x in range(first.size):
+        row[3 * x] = table[uint64(first[x])]
+        row[3 * x + 1] = table[uint64(second[x])]
+        row[3 * x + 2] = table[uint64(third[x])]
+
+
+@njit(cache=True, nogil=True)
+def _look_up_words(first, second, third, table, words):  # pragma: no cover
+    """Four bytes a pixel, the fourth 255, written as one number: the first byte is the lowest."""
+    for x in range(words.size):
+        low, high = uint32(table[uint64(first[x])]), uint32(table[uint64(third[x])])
+        middle = uint32(table[uint64(second[x])])
+        words[x] = low | (middle << uint32(8)) | (high << uint32(16)) | uint32(0xFF000000)
+
+
+@njit(cache=True, nogil=True)
+def _places_of_row(row, planes, v, lines, part, gain, numbers, floats, ints, places):  # pragma: no cover
+    """``places[0], [1], [2]`` become the channels' places on the curve for a flat ``row``."""
     r, rgb = planes[0], row.size > v.size
     times, plus = ints[0], ints[1]
     if row.size == 3 * v.size:
@@ -185,8 +202,15 @@ def tone_row(row, planes, v, lines, part, gain, table, numbers, floats, ints, pl
     _gain(floats[0].view(np.int32), gain, floats[1])
     _near_black(v, numbers[0], numbers[2], numbers[3], numbers[4], numbers[5], floats[1], times, plus)
     for c in range(3 if rgb else 1):
-        _places(planes[c], times, plus, places)
-        _look_up(places, table, planes[c])
+        _places(planes[c], times, plus, places[c])
+
+
+@njit(cache=True, nogil=True)
+def tone_row(row, planes, v, lines, part, gain, table, numbers, floats, ints, places):  # pragma: no cover
+    """``planes[0], [1], [2]`` become the channels of the result for a flat ``row``; ``lines`` are of :func:`around`."""
+    _places_of_row(row, planes, v, lines, part, gain, numbers, floats, ints, places)
+    for c in range(3 if row.size > v.size else 1):
+        _look_up(places[c], table, planes[c])
 
 
 @njit(cache=True, nogil=True)
@@ -197,13 +221,18 @@ def tone_tile(flat, out, tile, slope, offset, top, down, left, across, gain, tab
     left, across = left[tile[2] : tile[3]], across[tile[2] : tile[3]]
     width = left.size
     lines, floats = np.empty((4, width), np.float32), np.empty((2, width), np.float32)
-    ints, places = np.empty((2, width), np.uint32), np.empty(width, np.uint16)
+    ints, places = np.empty((2, width), np.uint32), np.empty((3, width), np.uint16)
     planes, v = np.empty((3, width), flat.dtype), np.empty(width, flat.dtype)
     known = -1
     for y in range(tile[0], tile[1]):
         known = around(slope, offset, top[y], left, across, lines, known)
-        tone_row(flat[y, columns], planes, v, lines, down[y], gain, table, numbers, floats, ints, places)
-        join(planes[0], planes[1], planes[2], out[y, columns])
+        _places_of_row(flat[y, columns], planes, v, lines, down[y], gain, numbers, floats, ints, places)
+        if channels == 1:
+            _look_up(places[0], table, out[y, columns])
+        elif channels == 3:
+            _look_up_pixels(places[0], places[1], places[2], table, out[y, columns])
+        else:
+            _look_up_words(places[0], places[1], places[2], table, out[y].view(np.uint32)[tile[2] : tile[3]])
 
 
 @njit(cache=True, nogil=True)

@@ -32,7 +32,7 @@ ALPHA, BETA = 1.0, 1.0  # for a grid whose longest side is 112
 ETA_I, ETA_R = 0.2, 1e-4  # a larger eta_R freezes R at its start; a smaller eta_I needs more inner steps
 HEADROOM = 0.97  # I >= O / 0.97 keeps R, and with it the result, off the white point
 MAX_OUTER, MAX_INNER = 8, 10
-STILL = 4e-3  # relative change at which to stop: one of 255 levels
+STILL = 1e-2  # relative change at which to stop: what is left to change is a third of a level of 255 in the result
 DARKEST = 1.0 / 1024.0  # lower bound of I, so that 1 / I stays bounded on black
 
 
@@ -131,7 +131,7 @@ def illumination(observed: Pixels, proposal: Pixels, method: str = "tecu") -> Pi
 
 
 def _rule(method: str, max_iter: int = MAX_OUTER, tol: float | None = None) -> stop.Rule:
-    still = STILL if MODELS[method] is anchored else STILL / 4  # the others move on long after they move little
+    still = STILL if MODELS[method] is anchored else STILL / 10  # the others move on long after they move little
     return stop.RelativeChange(still if tol is None else tol) | stop.MaxIter(max_iter)
 
 

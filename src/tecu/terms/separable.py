@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -32,12 +33,11 @@ class Separable:
     """
 
     entry: Entrywise
-    keeps_zero: bool = field(init=False)
 
-    def __post_init__(self) -> None:
-        lower, upper = self.entry.lower, self.entry.upper
-        zero_inside = np.all(host(lower) <= 0) and np.all(host(upper) >= 0)
-        object.__setattr__(self, "keeps_zero", bool(zero_inside))
+    @cached_property
+    def keeps_zero(self) -> bool:
+        """Whether 0 lies within all bounds."""
+        return bool(np.all(host(self.entry.lower) <= 0) and np.all(host(self.entry.upper) >= 0))
 
     @property
     def is_convex(self) -> bool:
@@ -63,7 +63,7 @@ class Separable:
 
     def domain(self, x: Array) -> float:
         """0 within the bounds (up to rounding, relative to the bound where it is large), inf outside."""
-        values = stored(x) if self.keeps_zero and not self.has_array_bounds else whole(x)
+        values = stored(x) if not self.has_array_bounds and self.keeps_zero else whole(x)
         tolerance = rounding(x)
         for bound, sign in ((self.entry.lower, -1.0), (self.entry.upper, 1.0)):
             if np.ndim(bound) == 0 and abs(bound) == INFINITY:
@@ -152,6 +152,8 @@ def clipped(x: Array, lower: Array, upper: Array) -> Array:
 
 def bound_like(bound: Array, x: Array) -> Array:
     """A bound as an array of the kind and precision of ``x``, refused where its shape does not fit."""
+    if type(bound) is np.ndarray and type(x) is np.ndarray and (bound.shape, bound.dtype) == (x.shape, x.dtype):
+        return bound
     values = host(bound)
     shape = tuple(x.shape)
     try:
