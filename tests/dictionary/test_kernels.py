@@ -26,8 +26,9 @@ def problem(seed=0, samples=40, n=12, m=20, k=3, dtype=np.float64):
 
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize(("stop", "penalty", "cap"), [(0.02, 0.02, 12), (0.0, 0.05, 10), (0.0, 0.0, 3)])
-def test_greedy_agrees_with_its_twin(seed, stop, penalty, cap):
-    X, D = problem(seed)
+@pytest.mark.parametrize("m", [20, 64, 150])  # fewer atoms than are compared side by side, as many, more
+def test_greedy_agrees_with_its_twin(seed, stop, penalty, cap, m):
+    X, D = problem(seed, m=m)
     G, C = D @ D.T, X @ D.T
     codes = coding.greedy(C.copy(), G, stop=stop, penalty=penalty, cap=cap).csr(len(D)).toarray()
     for c, w in zip(C, codes, strict=True):
@@ -53,13 +54,14 @@ def test_positive_greedy_takes_positively_correlated_atoms_only():
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("restart", [0, 1, 2])
 @pytest.mark.parametrize("shift", [0.0, 0.2])
-def test_polished_codes_are_settled_and_never_worse(seed, restart, shift):
-    X, D = problem(seed)
+@pytest.mark.parametrize("m", [20, 150])
+def test_polished_codes_are_settled_and_never_worse(seed, restart, shift, m):
+    X, D = problem(seed, m=m)
     G, C, penalty = D @ D.T, X @ D.T, 0.03
     rng = np.random.default_rng(seed)
     old = np.where(rng.random((len(X), len(D))) < 0.1, rng.normal(size=(len(X), len(D))), 0.0)
     codes, claimed, unsettled = coding.polish_samples(
-        X, D, G, csr_array(old), slice(0, len(X)), penalty=penalty, cap=12, shift=shift, restart=restart
+        X, D, G, csr_array(old), slice(0, len(X)), penalty=penalty, cap=len(D), shift=shift, restart=restart
     )
     shifted, pulled = G + shift * np.eye(len(G)), C + shift * old
     new = codes.csr(len(D)).toarray()

@@ -12,30 +12,39 @@ from typing import Any
 
 from tecu.dictionary.compiled import part
 
-BLOCK = 64  # correlations compared at a time in the argmax
+LANES = 64  # correlations that are compared side by side: the places k, k + 64, k + 128 ... are a lane
 
 
 @part
-def _largest(c: Any, bits: Any, mask: Any) -> Any:
-    """The place of the largest ``|c|`` (or of the largest ``c``, by ``mask``), and whether it is positive.
+def _lane_tops(bits: Any, mask: Any, tops: Any) -> Any:
+    """The largest ``|c|`` of each lane (or the largest ``c``, by ``mask``), 0 if none is positive; read as integers.
 
     Floats of one sign are ordered as their bits read as integers, and integer maxima are what the compiler can
-    vectorise; only the winning block is searched for the place.
+    vectorise.
     """
-    m = c.size
-    best, best_block = mask & 0, 0
-    for start in range(0, m, BLOCK):
-        top = mask & 0
-        for i in range(start, min(start + BLOCK, m)):
-            v = bits[i] & mask
-            top = max(top, v)
-        if top > best:
-            best, best_block = top, start
-    if best <= 0:
-        return -1
-    for i in range(best_block, min(best_block + BLOCK, m)):
-        if bits[i] & mask == best:
-            return i
+    m = bits.size
+    tops[:] = 0
+    for start in range(0, m - LANES + 1, LANES):
+        some = bits[start : start + LANES]
+        for k in range(LANES):
+            tops[k] = max(tops[k], some[k] & mask)
+    for i in range(m // LANES * LANES, m):
+        tops[i % LANES] = max(tops[i % LANES], bits[i] & mask)
+
+
+@part
+def _largest(bits: Any, mask: Any, tops: Any) -> Any:
+    """The place of the largest of the lanes' tops, -1 if none is positive."""
+    best = mask & 0
+    for k in range(LANES):
+        best = max(best, tops[k])
+    if best > 0:
+        lane = 0
+        while tops[lane] != best:
+            lane += 1
+        for i in range(lane, bits.size, LANES):
+            if bits[i] & mask == best:
+                return i
     return -1
 
 

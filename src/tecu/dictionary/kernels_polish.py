@@ -14,7 +14,11 @@ from typing import Any
 import numpy as np
 
 from tecu.dictionary.compiled import compiled, part
-from tecu.dictionary.kernels_code import _largest, _sort, _subtract_rows
+from tecu.dictionary.kernels_code import LANES, _lane_tops, _largest, _sort, _subtract_rows
+
+TOGETHER, NEAR = 4, 0.25
+"""Atoms that may come in between two looks at all correlations, the largest of their lanes; each on its own exact gain,
+and only if it looked like this much of the first one's. A path of eleven atoms takes a third of the looks."""
 
 
 @part
@@ -87,12 +91,14 @@ def _polish_one(
     w: Any,
     g: Any,
     v: Any,
+    tops: Any,
 ) -> Any:
     """Refit on the support; insert while the next atom gains more than ``stop``; with ``polish`` drop while that pays.
 
-    From an empty support that is orthogonal matching pursuit. Without ``polish`` it is nothing else, and ends at an
-    atom within ``floor`` of the span of those chosen; the prefix of the path with the least ``q`` is kept. Returns the
-    length, the insertions, ``q`` and whether no single atom can be dropped or inserted with profit.
+    Without ``polish``, from an empty support, that is orthogonal matching pursuit: it ends at an atom within ``floor``
+    of the span of those chosen, and the prefix of the path with the least ``q`` is kept. With it, some atoms may come
+    in at a time. Returns the length, the insertions, ``q`` and whether no single atom can be dropped or inserted with
+    profit.
     """
     size = t
     t = inserted = best = np.int64(0)  # a plain 0 has a type of its own, for which every part is compiled once more
@@ -108,7 +114,7 @@ def _polish_one(
         for s in range(t):
             total += inverse[r, s] * c[support[s]]
         w[r] = total
-    settled = False
+    settled, most = False, TOGETHER if polish else 1
     path, lowest = 0.0, 0.0  # q along the path
     for _ in range(4 * cap):
         while polish and t > 0:
@@ -123,40 +129,47 @@ def _polish_one(
         _subtract_rows(work, c, G, support, w, t)
         for s in range(t):
             work[support[s]] = 0  # where the refit has left rounding only
-        settled = True
-        gain, d = 0.0, 1.0
-        while True:
-            j = _largest(work, bits, mask)
-            if j < 0:
-                break
-            gain = 0.5 * np.float64(work[j]) * work[j]
-            if gain <= stop * floor:  # d >= floor: no atom from here on can pay
-                j = np.int64(-1)
+        _lane_tops(bits, mask, tops)
+        settled, came, enough = True, np.int64(0), stop * floor  # d >= floor: no atom that gains less can pay
+        while came < most:
+            j = _largest(bits, mask, tops)
+            if j < 0 or 0.5 * np.float64(work[j]) * work[j] <= enough:
                 break
             d = _schur(G, shift, support, t, inverse, g, v, j)
-            if d >= floor:
-                break
-            if not polish:
-                j = np.int64(-1)
+            slope = np.float64(work[j])
+            if came > 0:  # others came in since
+                slope = np.float64(c[j])
+                for s in range(t):
+                    slope -= g[s] * w[s]
+            gain = 0.5 * slope * slope
+            if d >= floor and gain > stop * d and t < cap:
+                step = slope / d
+                for s in range(t):
+                    w[s] -= v[s] * step
+                _border(inverse, t, v, d)
+                support[t], w[t] = j, step
+                t += 1
+                path += penalty - gain / d
+                if path < lowest:
+                    lowest, best = path, t
+                if came == 0:
+                    enough = max(enough, NEAR * gain)
+                came += 1
+                tops[j % LANES] = 0
+                continue
+            if came > 0 or (d >= floor and gain <= stop * d):
                 break
             settled = settled and gain <= penalty * (G[j, j] + shift)
+            if d >= floor or not polish:
+                break
             work[j] = 0
-        if j < 0 or gain <= stop * d:
+            tops[j % LANES] = 0
+            for i in range(j % LANES, work.size, LANES):
+                tops[j % LANES] = max(tops[j % LANES], bits[i] & mask)
+        if came == 0:
             break
-        if t == cap:
-            settled = settled and gain <= penalty * (G[j, j] + shift)
-            break
-        step = work[j] / d
-        for s in range(t):
-            w[s] -= v[s] * step
-        _border(inverse, t, v, d)
-        support[t], w[t] = j, step
-        t += 1
-        inserted += 1
+        inserted += came
         settled = False
-        path += penalty - gain / d
-        if path < lowest:
-            lowest, best = path, t
     while not polish and t > best:
         t = _remove(inverse, support, w, t, t - 1)
     value = penalty * t
@@ -198,7 +211,7 @@ def codes_of(
     """
     samples = C.shape[0]
     inverse = np.empty((cap, cap))
-    g, v = np.empty(cap), np.empty(cap)
+    g, v, tops = np.empty(cap), np.empty(cap), np.empty(LANES, bits.dtype)
     w, w2 = np.empty(cap), np.empty(cap)
     s1, s2 = np.empty(cap, np.int32), np.empty(cap, np.int32)
     change, settled, place = 0.0, np.int64(0), np.int64(0)
@@ -229,7 +242,7 @@ def codes_of(
                     break
                 size = np.int64(0)
             t2, inserted, value2, fixed2 = _polish_one(
-                G, shift, c, work, bits, mask, stop, penalty, cap, floor, polish, s2, size, inverse, w2, g, v
+                G, shift, c, work, bits, mask, stop, penalty, cap, floor, polish, s2, size, inverse, w2, g, v, tops
             )
             if attempt == 0 or value2 < value or held == 0:
                 t, value, fixed = t2, value2, fixed2
