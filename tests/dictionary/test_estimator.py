@@ -313,3 +313,11 @@ def test_missing_and_infinite_values_are_refused(value):
     X[4, 1] = value
     with pytest.raises(ValueError, match=r"NaN|infinity"):
         L0DictionaryLearning(3).fit(X)
+
+
+@pytest.mark.parametrize("seed", [0, 11, 16])
+def test_a_fit_that_is_almost_exact_is_certified(seed):
+    # H is a hundred-thousandth of what the totals sum up, and their rounding is all that is left of a comparison.
+    X = np.random.default_rng(seed).normal(size=(600, 16))
+    model = L0DictionaryLearning(130, penalty=1e-5 * 16, random_state=seed).fit(X)
+    assert model.certificate_.holds, model.certificate_.reason

@@ -88,6 +88,17 @@ def test_tiles_cover_every_pixel_once_and_all_that_is_noisy(size):
         assert np.all(smoothed[grid.enlarge(share, size) > 0])
 
 
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16])
+@pytest.mark.parametrize("channels", [1, 3])
+def test_result_does_not_depend_on_the_order_in_memory(noisy, dtype, channels):
+    pixels = np.ascontiguousarray(noisy[..., :channels].astype(dtype) * (np.iinfo(dtype).max // 255))
+    exposure = Enhancer().analyse(pixels)
+    expected = render(pixels, exposure, smooth=False, compiled=True)
+    turned = np.ascontiguousarray(pixels.transpose(1, 0, 2)).transpose(1, 0, 2)
+    for other in (np.asfortranarray(pixels), turned, pixels[::-1].copy()[::-1]):
+        assert np.array_equal(render(other, exposure, smooth=False, compiled=True), expected)
+
+
 @pytest.mark.parametrize(("channels", "padded"), [(1, False), (3, False), (3, True)])
 def test_result_does_not_depend_on_the_tiles(noisy, channels, padded, monkeypatch):
     exposure = Enhancer().analyse(noisy)

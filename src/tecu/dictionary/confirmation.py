@@ -97,7 +97,7 @@ def _recomputed(
             gap, change = gap + apart, change + changed
         return gap, change, spread
 
-    parts = smooth.coupling.team.map(part, len(Y))
+    parts = smooth.coupling.team.map(part, len(Y), 4 * height)
     gap, change, spread = (sum(part[i] for part in parts) for i in range(3))
     # ||R D||^2 = <R'R, D D'>, of the size of the features
     slope = float(np.sum(np.asarray(spread) * smooth.atoms.spread))

@@ -99,11 +99,12 @@ class BatchedFactorization(BlockCoupling):
         """What rounding errors of ``H`` by totals are relative to.
 
         They are about ``r ||A||``, ``r`` the unit round-off and ``||A||`` about ``||Y||^2 / sqrt(atoms)``: the
-        Gram matrix is
-        rounded. The solver allows for ``8 r sqrt(entries)`` times the answer.
+        Gram matrix is rounded. Sums are taken in float64; their own rounding, some ``r ||Y||^2``, counts in that
+        precision only. The solver allows for ``8 r sqrt(entries)`` times the answer.
         """
         entries, atoms = u.shape[0] * u.shape[1], u.shape[1]
-        return abs(value) + 4.0 * self.half_square / math.sqrt(atoms * entries)
+        share = 1.0 / math.sqrt(atoms) + float(u.dtype == np.float64)
+        return abs(value) + 4.0 * self.half_square * share / math.sqrt(entries)
 
     def value(self, z: Blocks) -> float:
         """``H(z)``, by residual; a batch whose codes and dictionary are those of the last call is known."""

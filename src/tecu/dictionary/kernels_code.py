@@ -12,37 +12,33 @@ from typing import Any
 
 from tecu.dictionary.compiled import part
 
-LANES = 64  # correlations that are compared side by side: the places k, k + 64, k + 128 ... are a lane
+BLOCK = 64  # correlations compared at a time in the argmax
 
 
 @part
-def _lane_tops(bits: Any, mask: Any, tops: Any) -> Any:
-    """The largest ``|c|`` of each lane (or the largest ``c``, by ``mask``), 0 if none is positive; read as integers.
+def _find_tops(bits: Any, mask: Any, tops: Any, first: Any, end: Any) -> Any:
+    """The largest ``|c|`` (or ``c``, by ``mask``) of the blocks ``first`` to ``end``, 0 if none is positive.
 
     Floats of one sign are ordered as their bits read as integers, and integer maxima are what the compiler can
     vectorise.
     """
-    m = bits.size
-    tops[:] = 0
-    for start in range(0, m - LANES + 1, LANES):
-        some = bits[start : start + LANES]
-        for k in range(LANES):
-            tops[k] = max(tops[k], some[k] & mask)
-    for i in range(m // LANES * LANES, m):
-        tops[i % LANES] = max(tops[i % LANES], bits[i] & mask)
+    for b in range(first, end):
+        top = mask & 0
+        for i in range(b * BLOCK, min((b + 1) * BLOCK, bits.size)):
+            v = bits[i] & mask
+            top = max(top, v)
+        tops[b] = top
 
 
 @part
 def _largest(bits: Any, mask: Any, tops: Any) -> Any:
-    """The place of the largest of the lanes' tops, -1 if none is positive."""
-    best = mask & 0
-    for k in range(LANES):
-        best = max(best, tops[k])
+    """The place of the largest top, -1 if none is positive: only its block is searched."""
+    best, block = mask & 0, 0
+    for b in range(tops.size):
+        if tops[b] > best:
+            best, block = tops[b], b
     if best > 0:
-        lane = 0
-        while tops[lane] != best:
-            lane += 1
-        for i in range(lane, bits.size, LANES):
+        for i in range(block * BLOCK, min((block + 1) * BLOCK, bits.size)):
             if bits[i] & mask == best:
                 return i
     return -1

@@ -14,12 +14,11 @@ from typing import Any
 import numpy as np
 
 from tecu.dictionary.compiled import compiled, part
-from tecu.dictionary.kernels_code import LANES, _lane_tops, _largest, _sort, _subtract_rows
+from tecu.dictionary.kernels_code import BLOCK, _find_tops, _largest, _sort, _subtract_rows
 
-TOGETHER, NEAR, KEPT = 4, 0.5, 0.9
-"""Atoms that may come in between two looks at all correlations: the largest of their lanes, if they looked like half of
-the first one's gain, and if those that came in before left nine tenths of their correlation (else, with atoms that are
-alike, the codes are worse by some per cent). A path of eleven atoms takes half of the looks."""
+NEAR, KEPT = 0.5, 0.9
+"""An atom that comes in after another, without a new look at all correlations, must have looked like this much of the
+first one's gain, and have kept this much of its correlation: with atoms that are alike, codes are worse otherwise."""
 
 
 @part
@@ -86,6 +85,7 @@ def _polish_one(
     cap: Any,
     floor: Any,
     polish: Any,
+    most: Any,
     support: Any,
     t: Any,
     inverse: Any,
@@ -97,9 +97,9 @@ def _polish_one(
     """Refit on the support; insert while the next atom gains more than ``stop``; with ``polish`` drop while that pays.
 
     Without ``polish``, from an empty support, that is orthogonal matching pursuit: it ends at an atom within ``floor``
-    of the span of those chosen, and the prefix of the path with the least ``q`` is kept. With it, some atoms may come
-    in at a time. Returns the length, the insertions, ``q`` and whether no single atom can be dropped or inserted with
-    profit.
+    of the span of those chosen, and the prefix of the path with the least ``q`` is kept. Up to ``most`` atoms, each the
+    best of its block, come in between two looks at all correlations. Returns the length, the insertions, ``q`` and
+    whether no atom can be dropped, nor the best correlated one inserted, with profit.
     """
     size = t
     t = inserted = best = np.int64(0)  # a plain 0 has a type of its own, for which every part is compiled once more
@@ -115,7 +115,7 @@ def _polish_one(
         for s in range(t):
             total += inverse[r, s] * c[support[s]]
         w[r] = total
-    settled, most = False, TOGETHER if polish else 1
+    settled = False
     path, lowest = 0.0, 0.0  # q along the path
     for _ in range(4 * cap):
         while polish and t > 0:
@@ -130,7 +130,7 @@ def _polish_one(
         _subtract_rows(work, c, G, support, w, t)
         for s in range(t):
             work[support[s]] = 0  # where the refit has left rounding only
-        _lane_tops(bits, mask, tops)
+        _find_tops(bits, mask, tops, 0, tops.size)
         settled, came, enough = True, np.int64(0), stop * floor  # d >= floor: no atom that gains less can pay
         while came < most:
             j = _largest(bits, mask, tops)
@@ -158,7 +158,7 @@ def _polish_one(
                 if came == 0:
                     enough = max(enough, NEAR * gain)
                 came += 1
-                tops[j % LANES] = 0
+                tops[j // BLOCK] = 0
                 continue
             if came > 0 or (d >= floor and gain <= stop * d):
                 break
@@ -166,9 +166,7 @@ def _polish_one(
             if d >= floor or not polish:
                 break
             work[j] = 0
-            tops[j % LANES] = 0
-            for i in range(j % LANES, work.size, LANES):
-                tops[j % LANES] = max(tops[j % LANES], bits[i] & mask)
+            _find_tops(bits, mask, tops, j // BLOCK, j // BLOCK + 1)
         if came == 0:
             break
         inserted += came
@@ -196,6 +194,7 @@ def codes_of(
     floor: Any,
     restart: Any,
     polish: Any,
+    most: Any,
     work: Any,
     bits: Any,
     indices: Any,
@@ -214,7 +213,7 @@ def codes_of(
     """
     samples = C.shape[0]
     inverse = np.empty((cap, cap))
-    g, v, tops = np.empty(cap), np.empty(cap), np.empty(LANES, bits.dtype)
+    g, v, tops = np.empty(cap), np.empty(cap), np.empty((bits.size + BLOCK - 1) // BLOCK, bits.dtype)
     w, w2 = np.empty(cap), np.empty(cap)
     s1, s2 = np.empty(cap, np.int32), np.empty(cap, np.int32)
     change, settled, place = 0.0, np.int64(0), np.int64(0)
@@ -245,7 +244,25 @@ def codes_of(
                     break
                 size = np.int64(0)
             t2, inserted, value2, fixed2 = _polish_one(
-                G, shift, c, work, bits, mask, stop, penalty, cap, floor, polish, s2, size, inverse, w2, g, v, tops
+                G,
+                shift,
+                c,
+                work,
+                bits,
+                mask,
+                stop,
+                penalty,
+                cap,
+                floor,
+                polish,
+                most,
+                s2,
+                size,
+                inverse,
+                w2,
+                g,
+                v,
+                tops,
             )
             if attempt == 0 or value2 < value or held == 0:
                 t, value, fixed = t2, value2, fixed2

@@ -110,9 +110,10 @@ class OnlineDictionary:
         D, gram = self.D, self.team.gram(self.D)
         cap = max(1, D.shape[1] // 3)
 
+        height = tile_height(len(D))
+
         def code(piece: slice) -> Coded:
             y = samples(piece)
-            height = tile_height(len(D))
             room = np.empty((min(height, len(y)), len(D)), D.dtype)
             tiles = [y[first : first + height] for first in range(0, len(y), height)]
             products = (np.matmul(tile, D.T, out=room[: len(tile)]) for tile in tiles)
@@ -123,7 +124,7 @@ class OnlineDictionary:
             energy = np.bincount(codes.indices, codes.data.astype(np.float64) ** 2, len(D))
             return Coded(y, codes, *misfits_of(y, codes, D), energy)
 
-        parts = self.team.map(code, size)
+        parts = self.team.map(code, size, height)
         self._forget_all(keep)
         changes = [(part.codes, part.samples, self.weight) for part in parts]
         add_totals(changes, self.A, self.B, self.team, fold=False)

@@ -7,6 +7,7 @@ so results repeat bit by bit.
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
@@ -25,27 +26,26 @@ class _Worker:
     """One thread that waits for work: a queue there and one back, a tenth of the price of a pool's future."""
 
     def __init__(self) -> None:
-        self._jobs: SimpleQueue[tuple[Callable[[slice], Any], slice] | None] = SimpleQueue()
-        self._answers: SimpleQueue[tuple[Any, BaseException | None]] = SimpleQueue()
+        self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._errors: SimpleQueue[BaseException | None] = SimpleQueue()
         self._thread = Thread(target=self._work, name="tecu worker", daemon=True)
         self._thread.start()
 
     def _work(self) -> None:
         while (job := self._jobs.get()) is not None:
-            function, piece = job
-            answer: tuple[Any, BaseException | None]
             try:
-                answer = (function(piece), None)
+                job()
+                self._errors.put(None)
             except BaseException as error:  # it belongs to the thread that asked
-                answer = (None, error)
-            self._answers.put(answer)
-            del job, function, answer  # and with them what they hold, while there is nothing to do
+                self._errors.put(error)
+            del job  # and with it what it holds, while there is nothing to do
 
-    def start(self, function: Callable[[slice], Any], piece: slice) -> None:
-        self._jobs.put((function, piece))
+    def start(self, job: Callable[[], None]) -> None:
+        self._jobs.put(job)
 
-    def answer(self) -> tuple[Any, BaseException | None]:
-        return self._answers.get()
+    def error(self) -> BaseException | None:
+        """Waits until the job is done."""
+        return self._errors.get()
 
     def close(self) -> None:
         self._jobs.put(None)
@@ -64,28 +64,48 @@ class Workers:
         self._others = [_Worker() for _ in range(count - 1)]
         self._busy = False
 
-    def map(self, function: Callable[[slice], T], size: int) -> list[T]:
-        """``function`` of each of ``count`` equal slices of ``range(size)``."""
-        return self._share(function, self.slices(size))
+    def map(self, function: Callable[[slice], T], size: int, height: int | None = None) -> list[T]:
+        """``function`` of ``count`` equal slices of ``range(size)``, or of such of ``height``, in their order.
+
+        A slice is done by the thread that is free first: many of them keep all threads busy to the end.
+        """
+        if height is None or self.count == 1:
+            return self._share(function, self.slices(size))
+        return self._share(function, [slice(a, min(a + height, size)) for a in range(0, size, height)])
 
     def _share(self, function: Callable[[slice], T], pieces: list[slice]) -> list[T]:
         if len(pieces) == 1 or self._busy or not self._others:  # what is shared is not shared out once more
             return [function(piece) for piece in pieces]
+        waiting: deque[int] = deque(range(len(pieces)))
+        answers: dict[int, T] = {}
+
+        def work() -> None:
+            while True:
+                try:
+                    i = waiting.popleft()
+                except IndexError:  # nothing is left
+                    return
+                try:
+                    answers[i] = function(pieces[i])
+                except BaseException:
+                    waiting.clear()  # nobody will want the rest
+                    raise
+
         self._busy = True
         others = self._others[: len(pieces) - 1]
         try:
-            for worker, piece in zip(others, pieces[1:], strict=True):
-                worker.start(function, piece)
+            for worker in others:
+                worker.start(work)
             try:
-                first = function(pieces[0])
+                work()
             finally:
-                answers = [worker.answer() for worker in others]
+                errors = [worker.error() for worker in others]
         finally:
             self._busy = False
-        for _, error in answers:
+        for error in errors:
             if error is not None:
                 raise error
-        return [first, *(answer for answer, _ in answers)]
+        return [answers[i] for i in range(len(pieces))]
 
     def slices(self, size: int) -> list[slice]:
         """``range(size)`` in equal pieces."""

@@ -146,10 +146,13 @@ def padding(pixels: Pixels) -> Pixels | None:
 
 
 def room_like(pixels: Pixels) -> Pixels:
-    """Room for a result: with a :func:`padding` where ``pixels`` have one; bytes perhaps in memory used before."""
+    """Room for a result, row by row whatever the order of ``pixels``; with a :func:`padding` where they have one.
+
+    Bytes are perhaps in memory used before, which does not belong to the array: see :mod:`tecu.lowlight.spare`.
+    """
     if padding(pixels) is not None:
         return padded_room(pixels.shape)
-    return room(pixels.shape) if pixels.dtype == np.uint8 else np.empty_like(pixels)
+    return room(pixels.shape) if pixels.dtype == np.uint8 else np.empty(pixels.shape, pixels.dtype)
 
 
 def padded_room(shape: tuple[int, ...]) -> Pixels:

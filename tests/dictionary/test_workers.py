@@ -1,0 +1,66 @@
+"""Threads that share a batch: every slice once, answers in order, errors to the one who asked."""
+
+import threading
+
+import numpy as np
+import pytest
+
+from tecu.dictionary.workers import Workers
+
+
+@pytest.fixture(params=[1, 2, 3])
+def team(request):
+    team = Workers(request.param)
+    yield team
+    team.close()
+
+
+@pytest.mark.parametrize("height", [None, 1, 7, 100, 1000])
+def test_every_row_is_in_one_slice_and_answers_come_in_order(team, height):
+    answers = team.map(lambda piece: list(range(piece.start, piece.stop)), 500, height)
+    assert [row for answer in answers for row in answer] == list(range(500))
+    if height is not None and team.count > 1:
+        assert max(map(len, answers)) <= height
+
+
+def test_slices_of_a_height_do_not_depend_on_which_thread_is_free(team):
+    rng = np.random.default_rng(0)
+    Y, D = rng.normal(size=(700, 30)).astype(np.float32), rng.normal(size=(30, 40)).astype(np.float32)
+    first, second = (np.concatenate(team.map(lambda piece: Y[piece] @ D, len(Y), 64)) for _ in range(2))
+    assert np.array_equal(first, second)
+
+
+def test_a_slow_slice_holds_up_its_own_thread_only():
+    team = Workers(2)
+    others_done = threading.Event()
+    done = []
+
+    def work(piece):
+        if piece.start == 0:
+            assert others_done.wait(20)  # whoever has the first slice waits for all others to be done
+        done.append(piece.start)
+        if len(done) == 9:
+            others_done.set()
+
+    team.map(work, 100, 10)
+    team.close()
+    assert done[-1] == 0
+
+
+def test_an_error_reaches_the_caller_and_the_team_goes_on(team):
+    def fail(piece):
+        if piece.stop > 50:
+            raise IndexError("row 50")
+        return piece.start
+
+    with pytest.raises(IndexError, match="row 50"):
+        team.map(fail, 200, 10)
+    assert sum(team.map(lambda piece: piece.stop - piece.start, 200, 10)) == 200
+
+
+def test_what_is_shared_is_not_shared_out_once_more(team):
+    def outer(piece):
+        names = team.map(lambda inner: threading.current_thread().name, 300, 64)
+        return set(names) == {threading.current_thread().name}
+
+    assert all(team.map(outer, 300, 64))
