@@ -124,7 +124,6 @@ def _coded(
     restart: int,
     positive: bool,
     polished: bool,
-    together: int = 1,
 ) -> tuple[Codes, float, int]:
     """The kernel's codes from old ones (``indptr``, ``indices``, ``data``), their change of ``q``, how many settled."""
     from tecu.dictionary.kernels_polish import codes_of
@@ -136,7 +135,7 @@ def _coded(
     mask = sign_mask(number, positive)
     change, settled = codes_of(
         gram, number(shift), correlations, *old, mask, float(stop), float(penalty), cap, PIVOT, restart, polished,
-        together, work, work.view(mask.dtype), codes.indices, codes.data, codes.indptr[1:],
+        work, work.view(mask.dtype), codes.indices, codes.data, codes.indptr[1:],
     )  # fmt: skip
     return codes, float(change), int(settled)
 
@@ -152,14 +151,12 @@ def polish_samples(
     cap: int,
     shift: float = 0.0,
     restart: int = 1,
-    together: int = 1,
 ) -> tuple[Codes, float, int]:
     """Refit, drop and insert from the supports of ``old`` (CSR or ``None``) and from none; each sample's better code.
 
     For some rows of the samples ``Y``, ``c = D y``, it minimises
     ``q(w) = 1/2 w'Gw - c'w + shift/2 ||w - old||^2 + penalty ||w||_0``, as many samples at a time as keeps their
-    correlations in the cache. Up to ``together`` atoms come in between two looks at all correlations: faster, and a
-    little worse. Returns the codes, their change of ``q`` and how many are not settled.
+    correlations in the cache. Returns the codes, their change of ``q`` and how many are not settled.
     """
     height = tile_height(len(D))
     room = np.empty((min(height, rows.stop - rows.start), len(D)), D.dtype)
@@ -170,7 +167,7 @@ def polish_samples(
         none = _no_codes(k, D.dtype)
         before = none if old is None else (old.indptr[first : first + k + 1], old.indices, old.data)
         codes, moved, settled = _coded(
-            np.matmul(y, D.T, out=room[:k]), gram, before, penalty, penalty, cap, shift, restart, False, True, together
+            np.matmul(y, D.T, out=room[:k]), gram, before, penalty, penalty, cap, shift, restart, False, True
         )
         parts.append(codes.trimmed())
         change, unsettled = change + moved, unsettled + k - settled

@@ -13,14 +13,11 @@ import numpy as np
 
 from tecu import arrays, terms
 from tecu.audit import Claim
-from tecu.dictionary.coding import Matrix
+from tecu.dictionary.coding import Matrix, tile_height
 from tecu.dictionary.coupling import CodesOfBatch
 from tecu.subproblem import SubProblem
 from tecu.updates import Embed
 from tecu.updates.base import Step
-
-PIECE = 1 << 17
-"""Entries of the gradient at a time."""
 
 
 class EmbeddedCodes(Embed):
@@ -77,7 +74,7 @@ def _recomputed(
 
     Y, D = smooth.samples, smooth.atoms.rows
     m, n = D.shape
-    height = max(1, PIECE // m)
+    height = tile_height(m)
 
     def part(rows: slice) -> tuple[float, float, Matrix]:
         gap, change, spread = 0.0, 0.0, np.zeros((n, n))

@@ -17,10 +17,6 @@ from tecu.dictionary.coupling import CodesOfBatch, Dictionary
 from tecu.inexact import Candidate, Numbers
 from tecu.subproblem import SubProblem
 
-TOGETHER, MANY_ATOMS = 4, 512
-"""Of at least so many atoms, so many come into a code at a time at a batch's first visit: a fifth less time for codes
-that the next visits polish one atom at a time. With fewer atoms there is nothing to gain."""
-
 
 @dataclass(frozen=True)
 class PolishedCodes:
@@ -42,12 +38,11 @@ class PolishedCodes:
         assert isinstance(smooth, CodesOfBatch)
         gram, team = smooth.gram, smooth.coupling.team
         tau = float(np.max(np.diagonal(gram))) + sub.eta
-        together = TOGETHER if sub.visits == 0 and len(gram) >= MANY_ATOMS else 1
 
         def code(piece: slice) -> tuple[Codes, float, int]:
             return polish_samples(
                 smooth.samples, smooth.atoms.rows, gram, u, piece, penalty=self.penalty, cap=self.cap, shift=sub.eta,
-                restart=self.restart, together=together,
+                restart=self.restart,
             )  # fmt: skip
 
         parts, changes, unsettled = zip(*team.map(code, u.shape[0], tile_height(len(gram))), strict=True)

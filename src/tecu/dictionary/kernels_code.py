@@ -16,31 +16,26 @@ BLOCK = 64  # correlations compared at a time in the argmax
 
 
 @part
-def _find_tops(bits: Any, mask: Any, tops: Any, first: Any, end: Any) -> Any:
-    """The largest ``|c|`` (or ``c``, by ``mask``) of the blocks ``first`` to ``end``, 0 if none is positive.
+def _largest(c: Any, bits: Any, mask: Any) -> Any:
+    """The place of the largest ``|c|`` (or of the largest ``c``, by ``mask``), and whether it is positive.
 
     Floats of one sign are ordered as their bits read as integers, and integer maxima are what the compiler can
-    vectorise.
+    vectorise; only the winning block is searched for the place.
     """
-    for b in range(first, end):
+    m = c.size
+    best, best_block = mask & 0, 0
+    for start in range(0, m, BLOCK):
         top = mask & 0
-        for i in range(b * BLOCK, min((b + 1) * BLOCK, bits.size)):
+        for i in range(start, min(start + BLOCK, m)):
             v = bits[i] & mask
             top = max(top, v)
-        tops[b] = top
-
-
-@part
-def _largest(bits: Any, mask: Any, tops: Any) -> Any:
-    """The place of the largest top, -1 if none is positive: only its block is searched."""
-    best, block = mask & 0, 0
-    for b in range(tops.size):
-        if tops[b] > best:
-            best, block = tops[b], b
-    if best > 0:
-        for i in range(block * BLOCK, min((block + 1) * BLOCK, bits.size)):
-            if bits[i] & mask == best:
-                return i
+        if top > best:
+            best, best_block = top, start
+    if best <= 0:
+        return -1
+    for i in range(best_block, min(best_block + BLOCK, m)):
+        if bits[i] & mask == best:
+            return i
     return -1
 
 

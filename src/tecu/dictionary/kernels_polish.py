@@ -14,11 +14,7 @@ from typing import Any
 import numpy as np
 
 from tecu.dictionary.compiled import compiled, part
-from tecu.dictionary.kernels_code import BLOCK, _find_tops, _largest, _sort, _subtract_rows
-
-NEAR, KEPT = 0.5, 0.9
-"""An atom that comes in after another, without a new look at all correlations, must have looked like this much of the
-first one's gain, and have kept this much of its correlation: with atoms that are alike, codes are worse otherwise."""
+from tecu.dictionary.kernels_code import _largest, _sort, _subtract_rows
 
 
 @part
@@ -85,21 +81,18 @@ def _polish_one(
     cap: Any,
     floor: Any,
     polish: Any,
-    most: Any,
     support: Any,
     t: Any,
     inverse: Any,
     w: Any,
     g: Any,
     v: Any,
-    tops: Any,
 ) -> Any:
     """Refit on the support; insert while the next atom gains more than ``stop``; with ``polish`` drop while that pays.
 
-    Without ``polish``, from an empty support, that is orthogonal matching pursuit: it ends at an atom within ``floor``
-    of the span of those chosen, and the prefix of the path with the least ``q`` is kept. Up to ``most`` atoms, each the
-    best of its block, come in between two looks at all correlations. Returns the length, the insertions, ``q`` and
-    whether no atom can be dropped, nor the best correlated one inserted, with profit.
+    From an empty support that is orthogonal matching pursuit. Without ``polish`` it is nothing else, and ends at an
+    atom within ``floor`` of the span of those chosen; the prefix of the path with the least ``q`` is kept. Returns the
+    length, the insertions, ``q`` and whether no single atom can be dropped or inserted with profit.
     """
     size = t
     t = inserted = best = np.int64(0)  # a plain 0 has a type of its own, for which every part is compiled once more
@@ -130,47 +123,40 @@ def _polish_one(
         _subtract_rows(work, c, G, support, w, t)
         for s in range(t):
             work[support[s]] = 0  # where the refit has left rounding only
-        _find_tops(bits, mask, tops, 0, tops.size)
-        settled, came, enough = True, np.int64(0), stop * floor  # d >= floor: no atom that gains less can pay
-        while came < most:
-            j = _largest(bits, mask, tops)
-            if j < 0 or 0.5 * np.float64(work[j]) * work[j] <= enough:
+        settled = True
+        gain, d = 0.0, 1.0
+        while True:
+            j = _largest(work, bits, mask)
+            if j < 0:
+                break
+            gain = 0.5 * np.float64(work[j]) * work[j]
+            if gain <= stop * floor:  # d >= floor: no atom from here on can pay
+                j = np.int64(-1)
                 break
             d = _schur(G, shift, support, t, inverse, g, v, j)
-            slope = np.float64(work[j])
-            if came > 0:  # others came in since
-                slope = np.float64(c[j])
-                for s in range(t):
-                    slope -= g[s] * w[s]
-                if abs(slope) < KEPT * abs(work[j]):
-                    break
-            gain = 0.5 * slope * slope
-            if d >= floor and gain > stop * d and t < cap:
-                step = slope / d
-                for s in range(t):
-                    w[s] -= v[s] * step
-                _border(inverse, t, v, d)
-                support[t], w[t] = j, step
-                t += 1
-                path += penalty - gain / d
-                if path < lowest:
-                    lowest, best = path, t
-                if came == 0:
-                    enough = max(enough, NEAR * gain)
-                came += 1
-                tops[j // BLOCK] = 0
-                continue
-            if came > 0 or (d >= floor and gain <= stop * d):
+            if d >= floor:
+                break
+            if not polish:
+                j = np.int64(-1)
                 break
             settled = settled and gain <= penalty * (G[j, j] + shift)
-            if d >= floor or not polish:
-                break
             work[j] = 0
-            _find_tops(bits, mask, tops, j // BLOCK, j // BLOCK + 1)
-        if came == 0:
+        if j < 0 or gain <= stop * d:
             break
-        inserted += came
+        if t == cap:
+            settled = settled and gain <= penalty * (G[j, j] + shift)
+            break
+        step = work[j] / d
+        for s in range(t):
+            w[s] -= v[s] * step
+        _border(inverse, t, v, d)
+        support[t], w[t] = j, step
+        t += 1
+        inserted += 1
         settled = False
+        path += penalty - gain / d
+        if path < lowest:
+            lowest, best = path, t
     while not polish and t > best:
         t = _remove(inverse, support, w, t, t - 1)
     value = penalty * t
@@ -194,7 +180,6 @@ def codes_of(
     floor: Any,
     restart: Any,
     polish: Any,
-    most: Any,
     work: Any,
     bits: Any,
     indices: Any,
@@ -213,7 +198,7 @@ def codes_of(
     """
     samples = C.shape[0]
     inverse = np.empty((cap, cap))
-    g, v, tops = np.empty(cap), np.empty(cap), np.empty((bits.size + BLOCK - 1) // BLOCK, bits.dtype)
+    g, v = np.empty(cap), np.empty(cap)
     w, w2 = np.empty(cap), np.empty(cap)
     s1, s2 = np.empty(cap, np.int32), np.empty(cap, np.int32)
     change, settled, place = 0.0, np.int64(0), np.int64(0)
@@ -244,25 +229,7 @@ def codes_of(
                     break
                 size = np.int64(0)
             t2, inserted, value2, fixed2 = _polish_one(
-                G,
-                shift,
-                c,
-                work,
-                bits,
-                mask,
-                stop,
-                penalty,
-                cap,
-                floor,
-                polish,
-                most,
-                s2,
-                size,
-                inverse,
-                w2,
-                g,
-                v,
-                tops,
+                G, shift, c, work, bits, mask, stop, penalty, cap, floor, polish, s2, size, inverse, w2, g, v
             )
             if attempt == 0 or value2 < value or held == 0:
                 t, value, fixed = t2, value2, fixed2
