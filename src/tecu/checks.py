@@ -132,10 +132,11 @@ def _direction(x: Array, gradient: Array, rng: np.random.Generator) -> Array:
         return x.direction(gradient, rng)
     size = arrays.norm(gradient)
     if arrays.is_sparse(x):
-        noise = gradient.copy()
-        noise.data = rng.standard_normal(noise.nnz)
-        direction = noise / np.linalg.norm(noise.data)
-        return (direction + gradient / size if size > 0.0 else direction).astype(x.dtype)
+        entries = rng.standard_normal(gradient.nnz)
+        entries /= np.linalg.norm(entries)
+        if size > 0.0:
+            entries += gradient.data / size
+        return type(gradient)((entries.astype(x.dtype), gradient.indices, gradient.indptr), shape=x.shape)
     signs = np.unpackbits(np.frombuffer(rng.bytes(math.prod(x.shape) // 8 + 1), np.uint8), count=math.prod(x.shape))
     noise = arrays.from_numpy((signs.reshape(tuple(x.shape)) - 0.5) * (2.0 / math.sqrt(math.prod(x.shape))), x)
     return arrays.plus_scaled(noise, 1.0 / size, gradient) if size > 0.0 else noise

@@ -136,15 +136,39 @@ def test_coordinate_descent_agrees_with_its_twin(bounds, penalty, cap):
         assert np.all((w >= bounds[0] - 1e-12) & (w <= bounds[1] + 1e-12))
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("m", [1, 63, 64, 65, 128, 200])
+def test_the_argmax_of_the_coder_is_that_of_numpy(m, dtype):
+    from numba import njit
+
+    from tecu.dictionary.kernels_code import _largest
+
+    find = njit(lambda c, bits, mask: _largest(c, bits, mask))
+    masks = {positive: coding.sign_mask(dtype, positive) for positive in (False, True)}
+    rng = np.random.default_rng(m)
+    for place in range(m):
+        c = rng.normal(size=m).astype(dtype)
+        c[place] *= 100
+        for positive, mask in masks.items():
+            key = c if positive else np.abs(c)
+            expected = int(np.argmax(key)) if key.max() > 0 else -1
+            assert find(c, c.view(mask.dtype), mask) == expected
+    for c, expected in ((np.zeros(m, dtype), -1), (np.full(m, -2, dtype), 0), (np.full(m, np.nan, dtype), 0)):
+        assert find(c, c.view(masks[False].dtype), masks[False]) == expected
+
+
 @pytest.mark.parametrize("ball", [False, True])
 @pytest.mark.parametrize("eta", [0.0, 3.0])
-@pytest.mark.parametrize("m", [5, 150])
-def test_column_sweep_agrees_with_its_twin_and_reports_its_descent(ball, eta, m):
+@pytest.mark.parametrize(("m", "share"), [(5, 0.2), (150, 0.2), (150, 0.02)])
+def test_column_sweep_agrees_with_its_twin_and_reports_its_descent(ball, eta, m, share):
     rng = np.random.default_rng(m)
-    W, Y = rng.normal(size=(300, m)) * (rng.random((300, m)) < 0.2), rng.normal(size=(300, 10))
+    W, Y = rng.normal(size=(300, m)) * (rng.random((300, m)) < share), rng.normal(size=(300, 10))
     D = rng.normal(size=(m, 10))
     D /= np.linalg.norm(D, axis=1, keepdims=True)
     A, B = plain.totals(W, Y)
+    A[:, 1], A[1] = 0, 0  # an atom that no code uses
+    B[1] = 0
+    assert (np.count_nonzero(A) < coding.SPARSE * A.size) == (share == 0.02)  # either way of the sweep
     new = D.copy()
     descent = coding.sweep(new, D, A, B, eta, ball)
     np.testing.assert_allclose(new, plain.sweep(D, A, B, eta, ball), atol=1e-10)
@@ -223,6 +247,7 @@ D = rng.normal(size=(70, 20)).astype(np.float32)
 D /= np.linalg.norm(D, axis=1, keepdims=True)
 codes = coding.greedy(rng.normal(size=(50, 20)).astype(np.float32) @ D.T, D @ D.T, stop=0.05, cap=8).csr(70)
 coding.sweep(D, D, np.abs(D @ D.T), rng.normal(size=D.shape).astype(np.float32))
+coding.sweep(D, D, np.diag(np.diagonal(D @ D.T)).copy(), rng.normal(size=D.shape).astype(np.float32))
 print(codes.data.tobytes().hex(), D.tobytes().hex())
 """
 

@@ -27,6 +27,9 @@ SWEEP_BLOCK = 64
 TILE = 1 << 17
 """Correlations at a time."""
 
+SPARSE, SOME = 0.2, 8
+"""Totals with fewer entries than this share, by every eighth row, are swept over entry by entry."""
+
 BLOCKS_A_MEETING = 3
 """Such blocks between two meetings of threads."""
 
@@ -227,6 +230,9 @@ def sweep(
         A, B = (np.ldexp(total, -exponent) for total in (A, B))
         return float(np.ldexp(sweep(D, previous, A, B, math.ldexp(eta, -exponent), ball, team), exponent))
     m, number = len(D), D.dtype.type
+    some = A[::SOME]
+    if np.count_nonzero(some != 0) < SPARSE * some.size:  # of truth values: of floats it takes ten times as long
+        return float(sweep_block(D, previous, 0, np.empty_like(B), A, B, number(eta), ball, True))
     size = SWEEP_BLOCK * (1 if team.count == 1 else BLOCKS_A_MEETING)
     slopes, before = np.empty((size, D.shape[1]), D.dtype), np.empty((size, D.shape[1]), D.dtype)
     descent = 0.0
@@ -237,7 +243,7 @@ def sweep(
         before[: end - first] = D[first:end]
         for a in range(first, end, SWEEP_BLOCK):
             b = min(a + SWEEP_BLOCK, end)
-            descent += sweep_block(D, previous, a, U[a - first : b - first], A, number(eta), ball)
+            descent += sweep_block(D, previous, a, U[a - first : b - first], A, B, number(eta), ball, False)
             if b < end:  # what the later blocks of this meeting have to know of it
                 U[b - first :] -= A[b:end, a:b] @ (D[a:b] - before[a - first : b - first])
     return descent

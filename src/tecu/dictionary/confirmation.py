@@ -13,11 +13,14 @@ import numpy as np
 
 from tecu import arrays, terms
 from tecu.audit import Claim
-from tecu.dictionary.coding import Matrix, tile_height
+from tecu.dictionary.coding import Matrix, sign_mask, tile_height
 from tecu.dictionary.coupling import CodesOfBatch
 from tecu.subproblem import SubProblem
 from tecu.updates import Embed
 from tecu.updates.base import Step
+
+STRIPS = 2
+"""Tiles that one thread takes at a time; the first of them tells how large gradients are."""
 
 
 class EmbeddedCodes(Embed):
@@ -68,13 +71,17 @@ def _is_plain(codes: arrays.Array) -> bool:
 def _recomputed(
     smooth: CodesOfBatch, u: arrays.Array, previous: arrays.Array, eta: float, tau: float, weight: float
 ) -> tuple[float, float, float]:
-    """``||u - prox(u)||``, ``||Y - u D'||^2 - ||Y - previous D'||^2`` and ``||grad H(previous)||``."""
+    """``||u - prox(u)||``, ``||Y - u D'||^2 - ||Y - previous D'||^2`` and at most ``||grad H(previous)||``.
+
+    The last is the room for rounding. It is taken from some of the samples: less than there is, and so no false claim
+    gains by it.
+    """
     from tecu.dictionary.kernels_atoms import misfits
     from tecu.dictionary.kernels_audit import gap_and_change
 
     Y, D = smooth.samples, smooth.atoms.rows
     m, n = D.shape
-    height = tile_height(m)
+    height, mask = tile_height(m), sign_mask(D.dtype, positive=False)
 
     def part(rows: slice) -> tuple[float, float, Matrix]:
         gap, change, spread = 0.0, 0.0, np.zeros((n, n))
@@ -85,16 +92,17 @@ def _recomputed(
             new, old, k = rest[: len(y)], old_rest[: len(y)], len(y)
             for codes, room in ((u, new), (previous, old)):
                 misfits(codes.indptr[first : first + k + 1], codes.indices, codes.data, y, D, room, square)
-            spread += old.T @ old
+            if first % (STRIPS * height) == 0:
+                spread += old.T @ old
             slopes = np.matmul(new, D.T, out=tile[:k])
             apart, changed = gap_and_change(
                 u.indptr, u.indices, u.data, previous.indptr, previous.indices, previous.data, first, slopes,
-                D.dtype.type(eta), float(tau), float(weight), new, old,
+                slopes.view(mask.dtype), mask, D.dtype.type(eta), float(tau), float(weight), new, old,
             )  # fmt: skip
             gap, change = gap + apart, change + changed
         return gap, change, spread
 
-    parts = smooth.coupling.team.map(part, len(Y), 4 * height)
+    parts = smooth.coupling.team.map(part, len(Y), STRIPS * height)
     gap, change, spread = (sum(part[i] for part in parts) for i in range(3))
     # ||R D||^2 = <R'R, D D'>, of the size of the features
     slope = float(np.sum(np.asarray(spread) * smooth.atoms.spread))

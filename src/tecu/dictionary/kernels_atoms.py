@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from tecu.dictionary.compiled import compiled
+from tecu.dictionary.kernels_code import _subtract_rows
 from tecu.dictionary.workers import Workers
 
 
@@ -94,15 +95,9 @@ def misfits(indptr: Any, indices: Any, data: Any, Y: Any, D: Any, rows: Any, squ
     n = Y.shape[1]
     last = rows.shape[0] - 1
     for p in range(Y.shape[0]):
-        y = Y[p]
         r = rows[min(p, last)]
-        for f in range(n):
-            r[f] = y[f]
-        for s in range(indptr[p], indptr[p + 1]):
-            w = data[s]
-            d = D[indices[s]]
-            for f in range(n):
-                r[f] -= w * d[f]
+        begin = indptr[p]
+        _subtract_rows(r, Y[p], D, indices[begin:], data[begin:], np.int64(indptr[p + 1] - begin))
         square = 0.0
         for f in range(n):
             square += np.float64(r[f]) * np.float64(r[f])
@@ -110,15 +105,19 @@ def misfits(indptr: Any, indices: Any, data: Any, Y: Any, D: Any, rows: Any, squ
 
 
 @compiled
-def sweep_block(D: Any, previous: Any, first: Any, U: Any, A: Any, eta: Any, ball: Any) -> Any:
+def sweep_block(
+    D: Any, previous: Any, first: Any, U: Any, A: Any, B: Any, eta: Any, ball: Any, sparse: Any
+) -> Any:  # fmt: skip
     """Exact minimisation over the atoms ``first, first + 1, ...`` one after the other; returns by how much it descends.
 
     On entry ``U = B_J - A_J D`` for the block ``J``; the atoms of ``D`` in ``J`` are replaced, and ``U`` is used
-    up. On the sphere the objective is
-    ``-<v, d>`` in one atom, on the ball ``(A_jj + eta)/2 ||d||^2 - <v, d>``.
+    up. With ``sparse`` it is summed here, atom by atom, over the entries of ``A`` that are not zero. On the sphere the
+    objective is ``-<v, d>`` in one atom, on the ball ``(A_jj + eta)/2 ||d||^2 - <v, d>``.
     """
     size, n = U.shape
+    m = D.shape[0]
     change = np.empty(n, D.dtype)
+    used, weights = np.empty(m + 1, np.int32), np.empty(m, D.dtype)
     descent = 0.0
     for r in range(size):
         totals = A[first + r]
@@ -127,6 +126,14 @@ def sweep_block(D: Any, previous: Any, first: Any, U: Any, A: Any, eta: Any, bal
         d = D[first + r]
         old = previous[first + r]
         u = U[r]
+        if sparse:
+            count = np.int64(0)
+            for s in range(m):
+                used[count] = s
+                count += totals[s] != 0
+            for s in range(count):
+                weights[s] = totals[used[s]]
+            _subtract_rows(u, B[first + r], D, used, weights, count)
         square = 0.0
         for f in range(n):
             u[f] += own * d[f] + eta * old[f]
@@ -151,7 +158,7 @@ def sweep_block(D: Any, previous: Any, first: Any, U: Any, A: Any, eta: Any, bal
             descent += (length - curvature) * outward + 0.5 * curvature * moved
         else:
             descent += 0.5 * length * moved
-        for s in range(r + 1, size):
+        for s in range(size if sparse else r + 1, size):
             a = totals[first + s]
             if a != 0:
                 row = U[s]

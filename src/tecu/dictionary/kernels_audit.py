@@ -10,16 +10,18 @@ from typing import Any
 import numpy as np
 
 from tecu.dictionary.compiled import compiled
+from tecu.dictionary.kernels_code import _largest
 
 
 @compiled
 def gap_and_change(
     indptr: Any, indices: Any, data: Any, old_indptr: Any, old_indices: Any, old_data: Any, first: Any, g: Any,
-    eta: Any, tau: Any, weight: Any, rest: Any, old_rest: Any,
+    bits: Any, mask: Any, eta: Any, tau: Any, weight: Any, rest: Any, old_rest: Any,
 ) -> Any:  # fmt: skip
     """``||u - prox(u - grad phi(u) / tau)||^2`` of some samples, for the ``prox`` of ``weight ||.||_0``; their change.
 
-    ``g`` holds minus the gradient of ``H`` at the codes ``u``, samples from ``first`` on, and is used up; ``phi`` adds
+    ``g`` holds minus the gradient of ``H`` at the codes ``u``, samples from ``first`` on, and is used up; ``bits`` is
+    the same memory as integers, ``mask`` all of their bits but the sign. ``phi`` adds
     ``eta/2 ||u - old||^2``. The change is ``||rest||^2 - ||old_rest||^2``, entry by entry.
     """
     limit = 2 * weight * tau  # of the square of tau (u - grad phi / tau)
@@ -35,10 +37,8 @@ def gap_and_change(
             x = tau * u + slope
             total += slope * slope / (tau * tau) if x * x > limit else u * u
             row[indices[s]] = 0
-        largest = row[0] * row[0]
-        for j in range(m):
-            largest = max(largest, row[j] * row[j])
-        if not largest <= limit:  # a NaN counts too
+        j = _largest(row, bits[p], mask)  # a NaN is larger than all numbers
+        if j >= 0 and not np.float64(row[j]) * row[j] <= limit:
             for j in range(m):
                 square = np.float64(row[j]) * row[j]
                 if not square <= limit:

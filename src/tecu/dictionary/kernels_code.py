@@ -17,52 +17,50 @@ BLOCK = 64  # correlations compared at a time in the argmax
 
 @part
 def _largest(c: Any, bits: Any, mask: Any) -> Any:
-    """The place of the largest ``|c|`` (or of the largest ``c``, by ``mask``), and whether it is positive.
+    """The place of the largest ``|c|`` (or of the largest ``c``, by ``mask``), or -1 if that is not positive.
 
     Floats of one sign are ordered as their bits read as integers, and integer maxima are what the compiler can
     vectorise; only the winning block is searched for the place.
     """
+    integer = bits.dtype.type  # of 32 bits numba makes 64 wherever it may, at a third of the speed
     m = c.size
-    best, best_block = mask & 0, 0
-    for start in range(0, m, BLOCK):
-        top = mask & 0
-        for i in range(start, min(start + BLOCK, m)):
-            v = bits[i] & mask
-            top = max(top, v)
+    whole = m // BLOCK * BLOCK
+    best, place = integer(0), 0
+    for start in range(0, whole, BLOCK):
+        top = integer(0)
+        for i in range(BLOCK):
+            top = max(top, integer(bits[start + i] & mask))
         if top > best:
-            best, best_block = top, start
+            best, place = top, start
+    top = integer(0)
+    for i in range(whole, m):
+        top = max(top, integer(bits[i] & mask))
+    if top > best:
+        best, place = top, whole
     if best <= 0:
         return -1
-    for i in range(best_block, min(best_block + BLOCK, m)):
-        if bits[i] & mask == best:
-            return i
-    return -1
+    while integer(bits[place] & mask) != best:
+        place += 1
+    return place
 
 
 @part
 def _subtract_rows(u: Any, start: Any, U: Any, rows: Any, a: Any, t: Any) -> Any:
-    """``u = start - sum_{s<t} a[s] U[rows[s]]``, four rows at a time."""
+    """``u = start - sum_{s<t} a[s] U[rows[s]]``, four rows at a time; few loops, which take long to compile."""
     m = u.size
     one = u.dtype.type
-    s = t % 4
-    if s == 0:
+    s = t % 2
+    a0, r0 = one(0), U[0]
+    if s == 1:
+        a0, r0 = one(a[0]), U[rows[0]]
+    for i in range(m):
+        u[i] = start[i] - a0 * r0[i]
+    if t % 4 >= 2:
+        a0, a1 = one(a[s]), one(a[s + 1])
+        r0, r1 = U[rows[s]], U[rows[s + 1]]
         for i in range(m):
-            u[i] = start[i]
-    elif s == 1:
-        a0 = one(a[0])
-        r0 = U[rows[0]]
-        for i in range(m):
-            u[i] = start[i] - a0 * r0[i]
-    elif s == 2:
-        a0, a1 = one(a[0]), one(a[1])
-        r0, r1 = U[rows[0]], U[rows[1]]
-        for i in range(m):
-            u[i] = start[i] - (a0 * r0[i] + a1 * r1[i])
-    else:
-        a0, a1, a2 = one(a[0]), one(a[1]), one(a[2])
-        r0, r1, r2 = U[rows[0]], U[rows[1]], U[rows[2]]
-        for i in range(m):
-            u[i] = start[i] - (a0 * r0[i] + a1 * r1[i] + a2 * r2[i])
+            u[i] -= a0 * r0[i] + a1 * r1[i]
+        s += 2
     while s < t:
         a0, a1, a2, a3 = one(a[s]), one(a[s + 1]), one(a[s + 2]), one(a[s + 3])
         r0, r1, r2, r3 = U[rows[s]], U[rows[s + 1]], U[rows[s + 2]], U[rows[s + 3]]

@@ -85,8 +85,9 @@ def sweep(D: Matrix, A: Matrix, B: Matrix, eta: float, ball: bool) -> Matrix:
     new = D.copy()
     for j in range(len(D)):
         v = B[j] - A[j] @ new + A[j, j] * new[j] + eta * D[j]
-        length = np.linalg.norm(v)
-        new[j] = v / max(length, A[j, j] + eta) if ball else v / length
+        length = max(np.linalg.norm(v), A[j, j] + eta) if ball else np.linalg.norm(v)
+        if length > 0:  # an atom that nothing depends on stays
+            new[j] = v / length
     return new
 
 

@@ -21,6 +21,10 @@ LARGEST_EXACT = 400
 """Up to this size of the smaller Gram matrix all of its eigenvalues cost less than a power iteration of the larger."""
 
 
+MANY_ENTRIES = 10_000
+"""Codes with fewer entries are not shared out to threads: to meet costs more."""
+
+
 class Atoms:
     """The atoms as rows, and their Gram matrix."""
 
@@ -85,6 +89,7 @@ class FollowingTotals(Totals):
         self.coupling = coupling
         self._held: dict[str, Any] = {}
         self._changed: list[str] = []  # whose codes came in or went out, in this order
+        self._unfolded: Matrix | None = None
 
     def is_sum_of(self, z: Blocks) -> bool:
         """Whether to sum the codes in ``z`` anew would give the same, bit by bit."""
@@ -107,11 +112,22 @@ class FollowingTotals(Totals):
                 self._changed += [name] * len(moved)
                 self._held[name] = new
         if changes:
+            self._unfolded = None
             add_totals(changes, self.folded, self.B, self.coupling.team)
+
+    @property
+    def _is_zero(self) -> bool:
+        return not any(codes.nnz for codes in self._held.values())
+
+    def unfolded(self, dtype: Any, team: Workers | None = None) -> Matrix:
+        """``A``, kept until the codes change."""
+        if self._unfolded is None or self._unfolded.dtype != dtype:
+            self._unfolded = np.zeros(self.folded.shape, dtype) if self._is_zero else super().unfolded(dtype, team)
+        return self._unfolded
 
     def value(self, atoms: Atoms) -> float:
         """``H`` by Gram matrices; without any codes nothing has to be summed."""
-        return super().value(atoms) if any(codes.nnz for codes in self._held.values()) else self.half_square
+        return self.half_square if self._is_zero else super().value(atoms)
 
 
 def _sorted(codes: Any) -> Any:
@@ -132,7 +148,7 @@ def _half_misfit(Y: Matrix, codes: Any, atoms: Matrix, team: Workers | None = No
         rows = slice(piece.start, piece.stop + 1)
         misfits(indptr[rows], indices, codes.data, Y[piece], atoms, scratch, squares[piece])
 
-    (team or Workers(1)).map(part, len(Y))
+    (team if team and len(indices) > MANY_ENTRIES else Workers(1)).map(part, len(Y))
     return 0.5 * float(np.sum(squares))
 
 

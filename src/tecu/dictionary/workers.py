@@ -20,6 +20,7 @@ import numpy as np
 
 T = TypeVar("T")
 SMALLEST_PIECE = 64  # rows; below that a thread costs more than it brings
+GRAM_STRIP = 100  # rows of a Gram matrix at a time
 
 
 class _Worker:
@@ -122,18 +123,17 @@ class Workers:
         return out
 
     def gram(self, rows: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        """``rows @ rows.T``, its upper triangle shared out in strips of equal area."""
+        """``rows @ rows.T``, its upper triangle shared out."""
         if self.count == 1 or len(rows) < self.count * SMALLEST_PIECE:
             return np.asarray(rows @ rows.T)
         out = np.empty((len(rows), len(rows)), dtype=rows.dtype)
 
         def strip(piece: slice) -> None:
-            own, rest = rows[piece], slice(piece.stop, None)
-            out[piece, piece] = own @ own.T  # NumPy computes half of such a product
-            np.matmul(own, rows[rest].T, out=out[piece, rest])
+            own, rest = slice(piece.start, None), slice(piece.stop, None)
+            np.matmul(rows[piece], rows[own].T, out=out[piece, own])
             out[rest, piece] = out[piece, rest].T
 
-        self.by_strips(strip, len(rows))
+        self.map(strip, len(rows), GRAM_STRIP)
         return out
 
     def by_strips(self, function: Callable[[slice], T], size: int) -> list[T]:
