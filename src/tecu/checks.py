@@ -148,7 +148,7 @@ def _sparse_gradient(restricted: Restricted, x: Any, rng: np.random.Generator) -
 
     columns, stored = x.shape[1], np.arange(x.nnz)
     if x.nnz > STORED:
-        stored = np.sort(rng.choice(x.nnz, STORED, replace=False))
+        stored = np.sort(rng.choice(x.nnz, STORED, replace=False, shuffle=False))
     row_of_stored = np.searchsorted(x.indptr, stored, side="right") - 1
     anywhere = rng.integers(x.shape[0] * columns, size=OTHERS)
     places = np.sort(np.concatenate([anywhere, row_of_stored * columns + x.indices[stored]]))

@@ -20,7 +20,10 @@ def test_every_row_is_in_one_slice_and_answers_come_in_order(team, height):
     answers = team.map(lambda piece: list(range(piece.start, piece.stop)), 500, height)
     assert [row for answer in answers for row in answer] == list(range(500))
     if height is not None and team.count > 1:
-        assert max(map(len, answers)) <= height
+        lengths = [len(answer) for answer in answers]
+        assert max(lengths) <= height
+        assert max(lengths) - min(lengths) <= 1
+        assert len(lengths) % team.count == 0 or height == 1  # as many for each thread
 
 
 def test_slices_of_a_height_do_not_depend_on_which_thread_is_free(team):

@@ -24,7 +24,7 @@ LARGE_TOTALS = 40  # totals between 2^-40 and 2^40 are taken as they are
 SWEEP_BLOCK = 64
 """Atoms between two matrix products of a column sweep."""
 
-TILE = 1 << 17
+TILE = 1 << 18
 """Correlations at a time."""
 
 SPARSE, SOME = 0.2, 8

@@ -19,8 +19,8 @@ from tecu.subproblem import SubProblem
 from tecu.updates import Embed
 from tecu.updates.base import Step
 
-STRIPS = 2
-"""Tiles that one thread takes at a time; the first of them tells how large gradients are."""
+SOME = 8
+"""Every how many samples one tells how large gradients are."""
 
 
 class EmbeddedCodes(Embed):
@@ -92,8 +92,8 @@ def _recomputed(
             new, old, k = rest[: len(y)], old_rest[: len(y)], len(y)
             for codes, room in ((u, new), (previous, old)):
                 misfits(codes.indptr[first : first + k + 1], codes.indices, codes.data, y, D, room, square)
-            if first % (STRIPS * height) == 0:
-                spread += old.T @ old
+            some = old[::SOME]
+            spread += some.T @ some
             slopes = np.matmul(new, D.T, out=tile[:k])
             apart, changed = gap_and_change(
                 u.indptr, u.indices, u.data, previous.indptr, previous.indices, previous.data, first, slopes,
@@ -102,7 +102,7 @@ def _recomputed(
             gap, change = gap + apart, change + changed
         return gap, change, spread
 
-    parts = smooth.coupling.team.map(part, len(Y), STRIPS * height)
+    parts = smooth.coupling.team.map(part, len(Y), height)
     gap, change, spread = (sum(part[i] for part in parts) for i in range(3))
     # ||R D||^2 = <R'R, D D'>, of the size of the features
     slope = float(np.sum(np.asarray(spread) * smooth.atoms.spread))

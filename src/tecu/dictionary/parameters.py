@@ -126,12 +126,12 @@ def start_dictionary(checked: Checked, rows: Rows, random: np.random.RandomState
         if checked.ball and np.all(np.linalg.norm(D, axis=1) <= 1):
             return D
     else:
-        D = random.standard_normal((m, n)).astype(rows.dtype)
+        D = np.empty((0, n), rows.dtype)
         if checked.init != "random":
-            chosen = np.sort(random.permutation(len(rows))[:m])
-            samples = rows[chosen]
-            useful = samples[np.linalg.norm(samples, axis=1) > 0]
-            D[: len(useful)] = useful
+            samples = rows[np.sort(random.permutation(len(rows))[:m])]
+            D = samples[np.linalg.norm(samples, axis=1) > 0]
+        if len(D) < m:
+            D = np.concatenate([D, random.standard_normal((m - len(D), n)).astype(rows.dtype)])
     lengths = np.linalg.norm(D, axis=1, keepdims=True)
     D[lengths[:, 0] == 0] = np.eye(1, n, dtype=D.dtype)
     lengths[lengths == 0] = 1

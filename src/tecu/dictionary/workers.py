@@ -66,13 +66,14 @@ class Workers:
         self._busy = False
 
     def map(self, function: Callable[[slice], T], size: int, height: int | None = None) -> list[T]:
-        """``function`` of ``count`` equal slices of ``range(size)``, or of such of ``height``, in their order.
+        """``function`` of ``count`` equal slices of ``range(size)``, in their order.
 
-        A slice is done by the thread that is free first: many of them keep all threads busy to the end.
+        With a ``height``, threads get several slices each, no higher than that, and whoever is free does the next.
         """
-        if height is None or self.count == 1:
-            return self._share(function, self.slices(size))
-        return self._share(function, [slice(a, min(a + height, size)) for a in range(0, size, height)])
+        count = max(1, min(self.count, size // SMALLEST_PIECE))
+        if height is not None and self.count > 1:
+            count = self.count * math.ceil(size / (self.count * height))
+        return self._share(function, _slices([size * i // count for i in range(count + 1)]))
 
     def _share(self, function: Callable[[slice], T], pieces: list[slice]) -> list[T]:
         if len(pieces) == 1 or self._busy or not self._others:  # what is shared is not shared out once more
@@ -108,12 +109,6 @@ class Workers:
                 raise error
         return [answers[i] for i in range(len(pieces))]
 
-    def slices(self, size: int) -> list[slice]:
-        """``range(size)`` in equal pieces."""
-        count = max(1, min(self.count, size // SMALLEST_PIECE))
-        edges = [size * i // count for i in range(count + 1)]
-        return [slice(a, b) for a, b in pairwise(edges)]
-
     def product(self, left: np.ndarray[Any, Any], right: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         """``left @ right``, the columns of the result shared out."""
         if self.count == 1:
@@ -140,13 +135,17 @@ class Workers:
         """``function`` of slices of the rows of a square matrix, each with as much of its upper triangle."""
         count = max(1, min(self.count, size // SMALLEST_PIECE))
         edges = [round(size * (1 - math.sqrt(1 - i / count))) for i in range(count + 1)]
-        return self._share(function, [slice(a, b) for a, b in pairwise(edges)])
+        return self._share(function, _slices(edges))
 
     def close(self) -> None:
         """End the threads; what is still asked for is done by the caller's own."""
         for worker in self._others:
             worker.close()
         self._others, self.count = [], 1
+
+
+def _slices(edges: list[int]) -> list[slice]:
+    return [slice(a, b) for a, b in pairwise(edges) if a < b] or [slice(0, 0)]
 
 
 @lru_cache(maxsize=1)
