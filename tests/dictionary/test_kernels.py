@@ -298,3 +298,17 @@ def test_each_loose_pass_looks_at_other_samples(monkeypatch):
     assert len(looked) == 4
     assert all(100 <= len(seen) < 200 for seen in looked)
     assert all(len(a & b) < 40 for a, b in pairwise(looked))
+
+
+@pytest.mark.parametrize("count", [1, 10, 200])
+def test_the_worst_residuals_are_kept_whatever_order_they_come_in(count):
+    rng = np.random.default_rng(count)
+    residuals = rng.normal(size=(150, 6))
+    residuals[::7] = 0
+    worst = online.Worst(count, 6, np.float64)
+    for first in range(0, 150, 60):  # in lots of two parts
+        parts = np.array_split(residuals[first : first + 60], 2)
+        worst.add(parts, [np.sum(part**2, axis=1) for part in parts])
+    lengths = np.linalg.norm(residuals, axis=1)
+    order = np.argsort(-lengths)[: min(count, np.count_nonzero(lengths))]
+    np.testing.assert_array_equal(worst.residuals, residuals[order])
