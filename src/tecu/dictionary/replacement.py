@@ -20,7 +20,7 @@ REFINEMENTS = 3
 def free_slots(D: Matrix, energy: Matrix, team: Workers = ALONE) -> Matrix:
     """Atoms with less than half the median energy, and the weaker atom of each double; weakest first."""
     free = energy < 0.5 * np.median(energy)
-    first, second = np.nonzero(_alike(D, DOUBLE, team))
+    first, second = np.divmod(np.flatnonzero(_alike(D, DOUBLE, team)), len(D))  # nonzero() takes ten times as long
     for a, b in zip(first, second, strict=True):
         if a < b and not free[a] and not free[b]:
             free[a if energy[a] < energy[b] else b] = True
