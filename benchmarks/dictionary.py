@@ -60,10 +60,15 @@ def floors(seeds):
 
 def threads(seeds):
     """One and two threads: wall-clock seconds, and what the CPU seconds inside shared work say they should be."""
-    X, D0, penalty, *_ = planted(144, seeds[0])
+    for n, rounds in ((144, 7), (256, 3)):
+        two_threads(n, rounds, seeds[0])
+
+
+def two_threads(n, rounds, seed):
+    X, D0, penalty, *_ = planted(n, seed)
     best, shares, models = {1: np.inf, 2: np.inf}, [], {}
     spent = {1: np.inf, 2: np.inf}
-    for _ in range(5):
+    for _ in range(rounds):
         for count in best:
             with timed_pieces() as pieces:
                 began, cpu_began = time.perf_counter(), time.process_time()
@@ -78,9 +83,10 @@ def threads(seeds):
     apart = abs(models[1][0].objective_ / models[2][0].objective_ - 1)
     same = all(np.array_equal(fits[0].components_, fit.components_) for fits in models.values() for fit in fits)
     print(
-        f"two threads: {best[1] / best[2]:.2f} times faster than one by the clock (goal 1.6; needs two idle cores), "
-        f"{spent[1] / ideal:.2f} by CPU seconds, {share:.0%} of which are in shared work; fits of one count "
-        f"{'repeat bit by bit' if same else 'DIFFER'}, objectives of one and two threads agree to {apart:.0e}"
+        f"two threads, n = {n}: {best[1] / best[2]:.2f} times faster than one by the clock (goal 1.6; needs two "
+        f"idle cores), {spent[1] / ideal:.2f} by CPU seconds, {share:.0%} of which are in shared work; fits of one count "
+        f"{'repeat bit by bit' if same else 'DIFFER'}, objectives of one and two threads agree to {apart:.0e}",
+        flush=True,
     )
 
 

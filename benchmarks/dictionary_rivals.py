@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import time
+import warnings
 
 import numpy as np
 
@@ -150,6 +151,7 @@ def compare_with_spams(name, data, seed, goals):
 def against_scikit_learn(seeds):
     """MiniBatchDictionaryLearning until its dictionary codes as well with as many atoms a sample."""
     from sklearn.decomposition import MiniBatchDictionaryLearning
+    from sklearn.exceptions import ConvergenceWarning
 
     for seed in seeds:
         X, D0, penalty, nonzero, _ = planted(64, seed)
@@ -163,7 +165,9 @@ def against_scikit_learn(seeds):
                 max_no_improvement=None, fit_algorithm="cd",
             )  # fmt: skip
             wide = X.astype(np.float64)  # its coordinate descent does not converge in float32
-            _, seconds = cpu(lambda other=other, wide=wide: other.fit(wide))
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ConvergenceWarning)  # of its lasso, in single batches
+                _, seconds = cpu(lambda other=other, wide=wide: other.fit(wide))
             found.append((error_at(X, other.components_, nonzero) / target, seconds / own_seconds, alpha))
         error, seconds, alpha = min(found)
         print(
