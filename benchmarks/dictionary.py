@@ -7,9 +7,11 @@ CPU seconds of one thread unless stated, runs that are compared take turns. ``py
 from __future__ import annotations
 
 import argparse
+import collections
 import contextlib
 import subprocess
 import sys
+import threading
 import time
 import tracemalloc
 from pathlib import Path
@@ -84,8 +86,8 @@ def two_threads(n, rounds, seed):
     same = all(np.array_equal(fits[0].components_, fit.components_) for fits in models.values() for fit in fits)
     print(
         f"two threads, n = {n}: {best[1] / best[2]:.2f} times faster than one by the clock (goal 1.6; needs two "
-        f"idle cores), {spent[1] / ideal:.2f} by CPU seconds, {share:.0%} of which are in shared work; fits of one count "
-        f"{'repeat bit by bit' if same else 'DIFFER'}, objectives of one and two threads agree to {apart:.0e}",
+        f"idle cores), {spent[1] / ideal:.2f} by CPU seconds, {share:.0%} of which are in shared work; fits of one "
+        f"count {'repeat bit by bit' if same else 'DIFFER'}, objectives of one and two threads agree to {apart:.0e}",
         flush=True,
     )
 
@@ -96,17 +98,17 @@ def timed_pieces():
     pieces, real = {"sum": 0.0, "overlap": 0.0}, Workers._share
 
     def share(team, function, slices):
-        spent = []
+        spent = collections.Counter()  # by threads
 
         def timed(piece):
             began = time.thread_time()
             answer = function(piece)
-            spent.append(time.thread_time() - began)
+            spent[threading.get_ident()] += time.thread_time() - began
             return answer
 
         answers = real(team, timed, slices)
-        pieces["sum"] += sum(spent)
-        pieces["overlap"] += sum(spent) - max(spent)
+        pieces["sum"] += sum(spent.values())
+        pieces["overlap"] += sum(spent.values()) - max(spent.values())
         return answers
 
     Workers._share = share
