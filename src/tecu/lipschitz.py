@@ -89,15 +89,12 @@ def power_iteration(
         image = apply(arrays.from_numpy(krylov.last.reshape(shape), start))
         products += 1
         krylov.add(arrays.host(image).astype(np.float64).reshape(fresh.shape))
-        values, residuals = krylov.values, krylov.residuals
+        if products < least and krylov.goes_on:
+            continue
+        values, residuals = krylov.solve()
         estimate = float(np.max(values))
         settled = np.all(values + residuals <= (1.0 + tolerance) * estimate)
-        if (
-            not estimate > 0.0
-            or not np.isfinite(estimate)
-            or products >= max_products
-            or (settled and products >= least)
-        ):
+        if settled or products >= max_products or not 0.0 < estimate < np.inf:
             break
         if krylov.size == MAX_BASIS:
             krylov = _Krylov(krylov.vectors())
@@ -111,49 +108,51 @@ class _Krylov:
     """Lanczos' recurrence for several operators at once, one a row, with orthogonalisation against all vectors."""
 
     def __init__(self, vectors: Matrix) -> None:
-        self.basis = [_normalised(vectors)[0]]
-        self.images: list[Matrix] = []
-        self.values = self.residuals = np.zeros(len(vectors))
-        self.coefficients = np.ones((len(vectors), 1))
-
-    @property
-    def size(self) -> int:
-        return len(self.images)
+        rows, n = vectors.shape
+        self.size = 0
+        self._basis = np.empty((rows, MAX_BASIS + 1, n))
+        self._basis[:, 0] = _normalised(vectors)[0]
+        self._projected = np.empty((rows, MAX_BASIS, MAX_BASIS))  # the operator on the basis
+        self._lengths = np.ones(rows)  # of what the last image adds to the basis
+        self._coefficients = np.ones((rows, 1))
 
     @property
     def last(self) -> Matrix:
-        return self.basis[self.size]
+        return self._basis[:, self.size]
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether another vector can tell more."""
+        return bool(np.all(np.isfinite(self._lengths)) and np.any(self._lengths > 0.0))
 
     def add(self, image: Matrix) -> None:
-        """Take ``A`` applied to the last vector."""
-        self.images.append(image)
-        first = self.basis[0]
-        if self.size == 1:  # the usual end of a warm start, so no more work than it needs
-            self.values = np.einsum("ij,ij->i", first, image)
-            self.coefficients = np.ones((len(image), 1))
-            rest = image - self.values[:, None] * first
-        else:
-            basis, images = np.stack(self.basis, axis=1), np.stack(self.images, axis=1)
-            projected = basis @ np.swapaxes(images, 1, 2)
-            if not np.all(np.isfinite(projected)):
-                self.values = np.full(len(image), np.nan)
-                return
-            eigenvalues, coefficients = np.linalg.eigh(0.5 * (projected + np.swapaxes(projected, 1, 2)))
-            self.values, self.coefficients = eigenvalues[:, -1], coefficients[:, :, -1]
-            rest = image[:, None, :]
-            for _ in range(2):  # once more removes what rounding left
-                rest = rest - (rest @ np.swapaxes(basis, 1, 2)) @ basis
-            rest = rest[:, 0, :]
-        following, lengths = _normalised(rest)
-        self.residuals = lengths * np.abs(self.coefficients[:, -1])
-        self.basis.append(following)
+        """Take the operator applied to the last vector."""
+        k = self.size
+        basis = self._basis[:, : k + 1]
+        along = (basis @ image[:, :, None])[:, :, 0]
+        self._projected[:, k, : k + 1] = self._projected[:, : k + 1, k] = along
+        self.size += 1
+        if not np.all(np.isfinite(along)):
+            self._lengths = np.full(len(image), np.nan)
+            return
+        rest = image - (along[:, None, :] @ basis)[:, 0]
+        rest -= (np.swapaxes(basis @ rest[:, :, None], 1, 2) @ basis)[:, 0]  # once more removes what rounding left
+        self._basis[:, k + 1], self._lengths = _normalised(rest)
+
+    def solve(self) -> tuple[Matrix, Matrix]:
+        """The largest eigenvalues on the basis, and the residuals of their vectors; NaN where something overflowed."""
+        if np.any(np.isnan(self._lengths)):
+            return self._lengths, self._lengths
+        eigenvalues, coefficients = np.linalg.eigh(self._projected[:, : self.size, : self.size])
+        self._coefficients = coefficients[:, :, -1]
+        return eigenvalues[:, -1], self._lengths * np.abs(self._coefficients[:, -1])
 
     def vectors(self) -> Matrix:
         """The vectors that belong to the largest eigenvalues."""
         if self.size == 1:  # a step of the plain power iteration is better than where we came from
-            return _normalised(self.images[0])[0]
-        weights = self.coefficients.T[:, :, None]
-        combined: Matrix = np.sum(weights * np.stack(self.basis[: self.size]), axis=0)
+            first, second = self._basis[:, 0], self._basis[:, 1]
+            return _normalised(self._projected[:, 0, 0, None] * first + self._lengths[:, None] * second)[0]
+        combined: Matrix = (self._coefficients[:, None, :] @ self._basis[:, : self.size])[:, 0]
         return combined
 
 
