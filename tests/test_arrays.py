@@ -29,4 +29,7 @@ def test_inner_products_of_arrays_that_share_their_places():
     assert arrays.inner(x, y) == pytest.approx(np.sum(x.toarray() * y.toarray()))
     twice = csr_array((np.ones(2), np.zeros(2, int), np.array([0, 2])), shape=(1, 3))  # one place, stored twice
     assert arrays.inner(twice, twice) == 4.0
+    assert arrays.distance(twice, csr_array((1, 3))) == arrays.distance(csr_array((1, 3)), twice) == 2.0
+    with pytest.raises(ValueError, match="inconsistent shapes"):
+        arrays.distance(csr_array((1, 3)), csr_array((2, 3)))
     assert arrays.inner(coo_array(x), coo_array(x)) == pytest.approx(np.sum(x.toarray() ** 2))

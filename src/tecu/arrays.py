@@ -202,9 +202,13 @@ def inners_with_difference(u: Array, v: Array, *xs: Array) -> list[float]:
 
 def distance(x: Array, y: Array) -> float:
     """``||x - y||``."""
-    if is_sparse(x) and is_sparse(y) and not (x.nnz and y.nnz):
-        return norm(x if x.nnz else y)  # without a difference of sparse arrays, which is dear
-    return 0.0 if x is y else inners_with_difference(x, y)[0]
+    if x is y:
+        return 0.0
+    if is_sparse(x) and is_sparse(y) and x.shape == y.shape and x.format == y.format == "csr":
+        for one, other in ((x, y), (y, x)):
+            if not one.nnz and other.has_canonical_format:
+                return norm(other)  # without a difference of sparse arrays, which is dear
+    return inners_with_difference(x, y)[0]
 
 
 def all_finite(x: Array) -> bool:

@@ -82,7 +82,7 @@ def power_iteration(
     warm = kept is not None and np.shape(kept) == shape
     vector = np.reshape(np.asarray(kept), fresh.shape) + FRESH_SHARE * fresh if warm else fresh
     # A vector kept from before may belong to a smaller eigenvalue now, with a small residual: a second product tells.
-    least = min(2 if warm else COLD_PRODUCTS, fresh.shape[1])
+    least = min(2 if warm else COLD_PRODUCTS, fresh.shape[1], max_products)
     krylov = _Krylov(vector)
     products = 0
     while True:

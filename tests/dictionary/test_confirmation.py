@@ -1,5 +1,6 @@
 """The quick audit of codes confirms nothing that the solver's own audit would not, and hides no lie from it."""
 
+import tracemalloc
 from dataclasses import replace
 
 import numpy as np
@@ -68,6 +69,57 @@ def test_codes_that_are_not_their_own_prox_point_are_found_out(change, dtype):
     lie = replace(step, u=false, claim=replace(step.claim, u=false))
     assert not confirmed(sub.with_eta(ETA), lie.claim)
     assert update.audit(sub, lie) is not None
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("sample", [8, 13])
+def test_a_sample_without_its_atom_is_found_out_by_the_gradient_alone(sample, sign, dtype):
+    rng = np.random.default_rng(0)
+    X = np.abs(rng.normal(size=(40, 16))) * (rng.random((40, 16)) < 0.1)
+    X[sample] = 0
+    X[sample, 3] = 2 * sign  # the only entry of its correlations with the atoms, which are unit vectors
+    coupling = BatchedFactorization(X.astype(dtype), [slice(0, 40)], Workers(1))
+    problem = Problem(coupling, {"W0": terms.L0(PENALTY), "D": terms.UnitColumns()})
+    update = EmbeddedCodes(PolishedCodes(PENALTY, 16), eta=ETA, c=0.45 * ETA)
+    sub = SubProblem.of(problem, "W0", {"W0": csr_array((40, 16), dtype=dtype), "D": np.eye(16, dtype=dtype)})
+    step = update.visit(sub)
+    assert confirmed(sub.with_eta(ETA), step.claim)
+    without = step.u.toarray()
+    coefficient = float(without[sample, 3])
+    without[sample] = 0
+    false = csr_array(without)
+    lost = 0.5 * 4 - (PENALTY + 0.5 * (2 * sign - coefficient) ** 2 + 0.5 * ETA * coefficient**2)
+    lie = replace(step, u=false, claim=replace(step.claim, u=false, change=step.claim.change + lost))  # a true change
+    assert not confirmed(sub.with_eta(ETA), lie.claim)
+    assert update.audit(sub, lie) is not None
+
+
+@pytest.mark.parametrize("scale", [1e17, 6e18, 3e19])
+def test_claims_of_large_samples_are_told_from_lies(scale):
+    rng = np.random.default_rng(0)
+    D = np.abs(rng.normal(size=(12, 8)))
+    D /= np.linalg.norm(D, axis=1, keepdims=True)
+    X = (scale * (0.05 + (np.abs(rng.normal(size=(500, 12))) * (rng.random((500, 12)) < 0.3)) @ D)).astype(np.float32)
+    penalty = 0.02 * scale * scale
+    problem = Problem(BatchedFactorization(X, [slice(0, 500)]), {"W0": terms.L0(penalty), "D": terms.UnitColumns()})
+    start = {"W0": csr_array((500, 12), dtype=np.float32), "D": np.ascontiguousarray(D.T).astype(np.float32)}
+    sub = SubProblem.of(problem, "W0", start).with_eta(ETA)
+    claim = EmbeddedCodes(PolishedCodes(penalty, 8), eta=ETA, c=0.45 * ETA).visit(sub).claim
+    false = claim.u.copy()
+    false.data *= np.float32(1.5)
+    assert confirmed(sub, claim) or scale == 3e19  # where a square of float32 is infinite, nothing is told
+    assert not confirmed(sub, replace(claim, u=false))
+    assert not confirmed(sub, replace(claim, change=2 * claim.change))
+
+
+def test_wide_samples_and_few_atoms_take_little_memory():
+    X = np.random.default_rng(0).normal(size=(60, 3000)).astype(np.float32)
+    tracemalloc.start()
+    L0DictionaryLearning(2, init=X[:2], max_iter=2, random_state=0).fit(X)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 400e6  # the square of the features is 36 MB in float32; a room for all that fits in a tile is 3 GB
 
 
 @pytest.mark.parametrize("field", ["change", "error_norm", "error_along_move"])

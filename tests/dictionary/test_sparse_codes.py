@@ -102,6 +102,17 @@ def test_the_batched_coupling_is_sound():
     check_coupling(*batched())
 
 
+@pytest.mark.parametrize("dtypes", [(np.float32, np.float32), (np.float64, np.float32), (np.float32, np.float64)])
+def test_entries_of_a_gradient_in_any_precisions(dtypes):
+    rng = np.random.default_rng(5)
+    data, block = dtypes
+    H = BatchedFactorization(rng.normal(size=(300, 7)).astype(data), [slice(0, 300)])
+    W = csr_array(rng.normal(size=(300, 9)) * (rng.random((300, 9)) < 0.3)).astype(block)
+    codes = H.restrict("W0", {"W0": W, "D": rng.normal(size=(7, 9)).astype(block)})
+    rows, columns = np.divmod(np.sort(rng.choice(2700, 700, replace=False)), 9)  # more than are taken at a time
+    np.testing.assert_allclose(codes.grad_entries(W, rows, columns), codes.grad(W)[rows, columns], rtol=1e-4, atol=1e-4)
+
+
 def test_wrong_entries_of_a_gradient_are_found_out(monkeypatch):
     right = CodesOfBatch.grad_entries
     monkeypatch.setattr(CodesOfBatch, "grad_entries", lambda self, u, rows, cols: right(self, u, rows, cols - 1))

@@ -26,6 +26,19 @@ def test_every_row_is_in_one_slice_and_answers_come_in_order(team, height):
         assert len(lengths) % team.count == 0 or height == 1  # as many for each thread
 
 
+@pytest.mark.parametrize("height", [None, 5])
+def test_of_no_rows_there_is_one_empty_slice(team, height):
+    assert team.map(lambda piece: piece.stop - piece.start, 0, height) == [0]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_gram_matrices_are_symmetric_to_the_last_bit(team, dtype):
+    rows = np.random.default_rng(0).normal(size=(430, 37)).astype(dtype)
+    gram = team.gram(rows)
+    np.testing.assert_allclose(gram, rows @ rows.T, rtol=1e-4, atol=1e-5)
+    assert np.array_equal(gram, gram.T)
+
+
 def test_slices_of_a_height_do_not_depend_on_which_thread_is_free(team):
     rng = np.random.default_rng(0)
     Y, D = rng.normal(size=(700, 30)).astype(np.float32), rng.normal(size=(30, 40)).astype(np.float32)

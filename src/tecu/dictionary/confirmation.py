@@ -56,7 +56,8 @@ def confirmed(sub: SubProblem, claim: Claim) -> bool:
     slack = 8.0 * r * max(abs(after), abs(before)) + floor * move + lean
     hidden = tau * (8.0 * r * arrays.norm(u)) ** 2
     return (
-        tau * gap <= 64.0 * floor
+        math.isfinite(slope)  # room without end would confirm everything
+        and tau * gap <= 64.0 * floor
         and abs(claim.error_norm) <= 64.0 * floor
         and abs(claim.error_along_move) <= 64.0 * floor * move
         and abs(claim.change - change) <= 1e-3 * abs(change) + 64.0 * slack + hidden
@@ -85,14 +86,15 @@ def _recomputed(
 
     def part(rows: slice) -> tuple[float, float, Matrix]:
         gap, change, spread = 0.0, 0.0, np.zeros((n, n))
-        tile, square = np.empty((height, m), D.dtype), np.empty(height)
-        rest, old_rest = np.empty((height, n), D.dtype), np.empty((height, n), D.dtype)
+        room = min(height, rows.stop - rows.start)
+        tile, square = np.empty((room, m), D.dtype), np.empty(room)
+        rest, old_rest = np.empty((room, n), D.dtype), np.empty((room, n), D.dtype)
         for first in range(rows.start, rows.stop, height):
             y = Y[first : min(first + height, rows.stop)]
             new, old, k = rest[: len(y)], old_rest[: len(y)], len(y)
-            for codes, room in ((u, new), (previous, old)):
-                misfits(codes.indptr[first : first + k + 1], codes.indices, codes.data, y, D, room, square)
-            some = old[::SOME]
+            for codes, misfit in ((u, new), (previous, old)):
+                misfits(codes.indptr[first : first + k + 1], codes.indices, codes.data, y, D, misfit, square)
+            some = old[::SOME].astype(np.float64)  # squares of large samples leave the range of float32
             spread += some.T @ some
             slopes = np.matmul(new, D.T, out=tile[:k])
             apart, changed = gap_and_change(

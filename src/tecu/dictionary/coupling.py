@@ -192,7 +192,7 @@ class CodesOfBatch(QuadraticRestricted):
         begins = np.diff(rows, prepend=-1) != 0  # where a row follows another one
         some, place = rows[begins], np.cumsum(begins) - 1
         misfits = u[some] @ D - self.samples[some]
-        entries = np.empty(len(rows), D.dtype)
+        entries = np.empty(len(rows), np.result_type(misfits, D))
         for start in range(0, len(rows), 256):  # of all at once the copies would go through memory
             part = slice(start, start + 256)
             np.einsum("ij,ij->i", misfits.take(place[part], 0), D.take(columns[part], 0), out=entries[part])

@@ -72,7 +72,7 @@ class Workers:
         """
         count = max(1, min(self.count, size // SMALLEST_PIECE))
         if height is not None and self.count > 1:
-            count = self.count * math.ceil(size / (self.count * height))
+            count = max(1, self.count * math.ceil(size / (self.count * height)))
         return self._share(function, _slices([size * i // count for i in range(count + 1)]))
 
     def _share(self, function: Callable[[slice], T], pieces: list[slice]) -> list[T]:
@@ -124,8 +124,9 @@ class Workers:
         out = np.empty((len(rows), len(rows)), dtype=rows.dtype)
 
         def strip(piece: slice) -> None:
-            own, rest = slice(piece.start, None), slice(piece.stop, None)
-            np.matmul(rows[piece], rows[own].T, out=out[piece, own])
+            own, rest = rows[piece], slice(piece.stop, None)
+            out[piece, piece] = own @ own.T  # which is symmetric to the last bit
+            np.matmul(own, rows[rest].T, out=out[piece, rest])
             out[rest, piece] = out[piece, rest].T
 
         self.map(strip, len(rows), GRAM_STRIP)
