@@ -33,6 +33,16 @@ def test_finds_the_planted_atoms(planted):
     assert np.mean([model.objective_ for model in models]) < 1.15 * truth
 
 
+@pytest.mark.parametrize("solver", ["auto", "palm"])
+@pytest.mark.parametrize(("dtype", "fits", "too_large"), [(np.float32, 1e16, 1e20), (np.float64, 1e150, 1e160)])
+def test_samples_whose_squares_leave_the_range_are_refused_in_a_sentence(planted, solver, dtype, fits, too_large):
+    X = planted[0][:400].astype(dtype)
+    model = L0DictionaryLearning(24, solver=solver, max_iter=3, random_state=0)
+    assert model.fit(X * dtype(fits)).certificate_.holds
+    with pytest.raises(ValueError, match="leaves the range of float"):
+        model.fit(X * dtype(too_large))
+
+
 @pytest.mark.parametrize("solver", NAMES)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_every_solver_reports_what_it_ended_with(planted, solver, dtype):

@@ -34,6 +34,9 @@ BATCH = 1.8
 SMALLEST_BATCH = 1000
 """Samples; smaller blocks cost more in visits than they bring."""
 
+ROOM_OF_TOTALS = 8.0
+"""How much larger than their mean the totals of an atom may become."""
+
 CODES_ETA = 0.01
 """Proximal weight of the codes; the atoms have length 1, so this holds them back by one percent."""
 
@@ -103,6 +106,7 @@ def plan(
     """The solver called ``name`` for these data."""
     if name == "auto":
         return _batched(rows, coder, n_components, ball, seed, max_iter, tol, team or Workers(1))
+    _require_range(rows.square(), rows, n_components)
     Y = rows.X.T if rows.X.dtype == rows.dtype else rows.X.T.astype(rows.dtype)
     problem = Problem(
         SparseFactorization(Y, lipschitz=lipschitz, team=team),
@@ -116,6 +120,15 @@ def plan(
 
     rule = stop.RelativeChange(tol) | stop.MaxIter(max_iter)
     return Plan(_two_blocks(name, problem, coder, ball, seed), rule, start)
+
+
+def _require_range(square: float, rows: Rows, m: int) -> None:
+    """Refuse samples whose totals, about ``||Y||^2 / m`` an atom and some of them more, leave the range of numbers."""
+    if not square / m < float(np.finfo(rows.dtype).max) / ROOM_OF_TOTALS:
+        raise ValueError(
+            f"the squares of X sum to {square:.3g}, which leaves the range of {rows.dtype} in the sums of an "
+            "atom; divide X by a number, and the penalty by its square, or give X in float64"
+        )
 
 
 def _two_blocks(name: str, problem: Problem, coder: Coder, ball: bool, seed: int) -> Solver:
@@ -143,6 +156,7 @@ def _batched(rows: Rows, coder: Coder, m: int, ball: bool, seed: int, max_iter: 
     edges = [samples * i // count for i in range(count + 1)]
     batches = [slice(a, b) for a, b in pairwise(edges)]
     coupling = BatchedFactorization(rows, batches, team)
+    _require_range(2 * coupling.half_square, rows, m)
     names = coupling.names
     problem = Problem(coupling, {**dict.fromkeys(names, code_term(coder)), "D": terms.UnitColumns(ball=ball)})
     plain = coder.n_nonzero is None and coder.lower == -np.inf and coder.upper == np.inf
