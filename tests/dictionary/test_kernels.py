@@ -168,7 +168,7 @@ def test_column_sweep_agrees_with_its_twin_and_reports_its_descent(ball, eta, m,
     A, B = plain.totals(W, Y)
     A[:, 1], A[1] = 0, 0  # an atom that no code uses
     B[1] = 0
-    assert (np.count_nonzero(A) < coding.SPARSE * A.size) == (share == 0.02)  # either way of the sweep
+    assert (np.count_nonzero(A) < coding.SPARSE_TOTALS * A.size) == (share == 0.02)  # either way of the sweep
     new = D.copy()
     descent = coding.sweep(new, D, A, B, eta, ball)
     np.testing.assert_allclose(new, plain.sweep(D, A, B, eta, ball), atol=1e-10)

@@ -27,7 +27,7 @@ SWEEP_BLOCK = 64
 TILE = 1 << 18
 """Correlations at a time."""
 
-SPARSE, SOME = 0.2, 8
+SPARSE_TOTALS, ROW_STRIDE = 0.2, 8
 """Totals with fewer entries than this share, by every eighth row, are swept over entry by entry."""
 
 BLOCKS_A_MEETING = 3
@@ -230,8 +230,10 @@ def sweep(
         A, B = (np.ldexp(total, -exponent) for total in (A, B))
         return float(np.ldexp(sweep(D, previous, A, B, math.ldexp(eta, -exponent), ball, team), exponent))
     m, number = len(D), D.dtype.type
-    some = A[::SOME]
-    if np.count_nonzero(some != 0) < SPARSE * some.size:  # of truth values: of floats it takes ten times as long
+    some = A[::ROW_STRIDE]
+    if (
+        np.count_nonzero(some != 0) < SPARSE_TOTALS * some.size
+    ):  # of truth values: of floats it takes eight times as long
         return float(sweep_block(D, previous, 0, np.empty_like(B), A, B, number(eta), ball, True))
     size = SWEEP_BLOCK * (1 if team.count == 1 else BLOCKS_A_MEETING)
     slopes, before = np.empty((size, D.shape[1]), D.dtype), np.empty((size, D.shape[1]), D.dtype)

@@ -19,8 +19,8 @@ from tecu.subproblem import SubProblem
 from tecu.updates import Embed
 from tecu.updates.base import Step
 
-SOME = 8
-"""Every how many samples one tells how large gradients are."""
+SAMPLE_STRIDE = 8
+"""One sample in so many tells how large gradients are."""
 
 
 class EmbeddedCodes(Embed):
@@ -94,7 +94,7 @@ def _recomputed(
             new, old, k = rest[: len(y)], old_rest[: len(y)], len(y)
             for codes, misfit in ((u, new), (previous, old)):
                 misfits(codes.indptr[first : first + k + 1], codes.indices, codes.data, y, D, misfit, square)
-            some = old[::SOME].astype(np.float64)  # squares of large samples leave the range of float32
+            some = old[::SAMPLE_STRIDE].astype(np.float64)  # squares of large samples leave the range of float32
             spread += some.T @ some
             slopes = np.matmul(new, D.T, out=tile[:k])
             apart, changed = gap_and_change(

@@ -24,6 +24,9 @@ from tecu.dictionary.totals import Atoms, FollowingTotals, Totals, _half_misfit,
 from tecu.dictionary.workers import Workers
 from tecu.protocols import Blocks, Memory
 
+ENTRIES = 256
+"""Entries of a gradient at a time: few enough for their copies of samples and atoms to stay in the cache."""
+
 
 class BatchedFactorization(BlockCoupling):
     r"""``H(W_0, W_1, ..., D) = 1/2 sum_b ||Y_b - W_b D'||^2``.
@@ -193,8 +196,8 @@ class CodesOfBatch(QuadraticRestricted):
         some, place = rows[begins], np.cumsum(begins) - 1
         misfits = u[some] @ D - self.samples[some]
         entries = np.empty(len(rows), np.result_type(misfits, D))
-        for start in range(0, len(rows), 256):  # of all at once the copies would go through memory
-            part = slice(start, start + 256)
+        for start in range(0, len(rows), ENTRIES):
+            part = slice(start, start + ENTRIES)
             np.einsum("ij,ij->i", misfits.take(place[part], 0), D.take(columns[part], 0), out=entries[part])
         return entries
 

@@ -1,4 +1,4 @@
-"""Parts of the compiled coder: the argmax, residual correlations, sorting.
+"""Parts of compiled kernels, those of the coder first: the argmax, a sum of rows, sorting.
 
 Every coder works on ``q(w) = 1/2 w'Gw - c'w + penalty ||w||_0`` for one sample, ``G`` the Gram matrix of the atoms
 and ``c`` the sample's correlations with them. A proximal term ``eta/2 ||w - w_prev||^2`` is part of it: ``shift = eta``
@@ -50,7 +50,7 @@ def _subtract_rows(u: Any, start: Any, U: Any, rows: Any, a: Any, t: Any) -> Any
     m = u.size
     one = u.dtype.type
     s = t % 2
-    a0, r0 = one(0), U[0]
+    a0, r0 = one(0), U[0]  # of an even number, the first loop takes away nothing
     if s == 1:
         a0, r0 = one(a[0]), U[rows[0]]
     for i in range(m):
