@@ -230,10 +230,8 @@ def sweep(
         A, B = (np.ldexp(total, -exponent) for total in (A, B))
         return float(np.ldexp(sweep(D, previous, A, B, math.ldexp(eta, -exponent), ball, team), exponent))
     m, number = len(D), D.dtype.type
-    some = A[::ROW_STRIDE]
-    if (
-        np.count_nonzero(some != 0) < SPARSE_TOTALS * some.size
-    ):  # of truth values: of floats it takes eight times as long
+    some = A[::ROW_STRIDE] != 0  # truth values: to count floats takes eight times as long
+    if np.count_nonzero(some) < SPARSE_TOTALS * some.size:
         return float(sweep_block(D, previous, 0, np.empty_like(B), A, B, number(eta), ball, True))
     size = SWEEP_BLOCK * (1 if team.count == 1 else BLOCKS_A_MEETING)
     slopes, before = np.empty((size, D.shape[1]), D.dtype), np.empty((size, D.shape[1]), D.dtype)
