@@ -95,7 +95,7 @@ def two_threads(n, rounds, seed):
 @contextlib.contextmanager
 def timed_pieces():
     """CPU seconds inside work that threads share, and how many of them overlap if each has a core of its own."""
-    pieces, real = {"sum": 0.0, "overlap": 0.0}, Workers._share
+    pieces, real = {"sum": 0.0, "overlap": 0.0}, Workers.each
 
     def share(team, function, slices):
         spent = collections.Counter()  # by threads
@@ -108,14 +108,14 @@ def timed_pieces():
 
         answers = real(team, timed, slices)
         pieces["sum"] += sum(spent.values())
-        pieces["overlap"] += sum(spent.values()) - max(spent.values())
+        pieces["overlap"] += sum(spent.values()) - max(spent.values(), default=0.0)
         return answers
 
-    Workers._share = share
+    Workers.each = share
     try:
         yield pieces
     finally:
-        Workers._share = real
+        Workers.each = real
 
 
 def criterion(seeds):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from tecu.dictionary import coding, make_sparse_data, online, plain
+from tecu.dictionary import coding, make_sparse_data, online, plain, replacement
 from tecu.dictionary.online import Coder
 from tecu.dictionary.replacement import free_slots, replace_atoms
 from tecu.dictionary.rows import Rows
@@ -220,6 +220,62 @@ def test_dead_and_double_atoms_are_free_and_hidden_directions_fill_them():
     assert sorted(used.tolist()) == [4, 5]
     np.testing.assert_allclose(np.sort(np.abs(D[[4, 5]]).argmax(axis=1)), [4, 5])
     np.testing.assert_allclose(np.linalg.norm(D, axis=1), 1)
+
+
+def naive_clusters(residuals, atoms, count):
+    unit = residuals / np.linalg.norm(residuals, axis=1, keepdims=True)
+    free, found = np.ones(len(unit), dtype=bool), []
+    for seed in range(len(unit)):
+        center = unit[seed]
+        for _ in range(replacement.REFINEMENTS):
+            near = free & (np.abs(unit @ center) > replacement.SIMILAR)
+            if not free[seed] or near.sum() < replacement.SMALLEST_CLUSTER:
+                break
+            center = np.sign(unit[near] @ center) @ unit[near]
+            center /= np.linalg.norm(center)
+        else:
+            free &= ~near
+            if np.all(np.abs([*atoms, *found] @ center) <= replacement.DOUBLE):
+                found.append(center)
+    return np.reshape(found[:count], (-1, residuals.shape[1]))
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize(("seed", "count"), [(0, 40), (1, 40), (2, 3), (3, 0)])
+def test_clusters_of_residuals_agree_with_their_twin(seed, count, threads):
+    rng = np.random.default_rng(seed)
+    hidden, atoms = rng.normal(size=(30, 20)), rng.normal(size=(15, 20))
+    atoms[0] = hidden[0]  # a direction that is known already
+    atoms /= np.linalg.norm(atoms, axis=1, keepdims=True)
+    residuals = hidden[rng.integers(30, size=250)] * rng.normal(size=(250, 1)) + 0.6 * rng.normal(size=(250, 20))
+    expected = naive_clusters(residuals, atoms, count)
+    assert len(expected) == count or 3 < len(expected) < count
+    team = Workers(threads)
+    np.testing.assert_allclose(replacement.cluster_means(residuals, atoms, count, team), expected, atol=1e-12)
+    team.close()
+
+
+@pytest.mark.parametrize("share", [0.01, 0.3])
+def test_the_judge_sees_the_atoms_that_a_batch_was_coded_with_however_many_threads_there_are(share):
+    rng = np.random.default_rng(0)
+    D = rng.normal(size=(150, 20))
+    D /= np.linalg.norm(D, axis=1, keepdims=True)
+    Y = (rng.normal(size=(400, 150)) * (rng.random((400, 150)) < share)) @ D
+    seen = []
+    for threads in (1, 2):
+        team = Workers(threads)
+        learner = online.OnlineDictionary(D, online.Coder(0.01), team=team)
+        judged = online.Judged(D, team)
+        learner.absorb(lambda piece: Y[piece], len(Y), 0.0, judge=judged)
+        assert np.abs(learner.D - D).max() > 1e-3  # it has been swept over
+        seen.append((judged.energy, judged.worst.squares, learner.D))
+        codes = coding.greedy(Y @ D.T, D @ D.T, stop=0.01, cap=6).csr(150)
+        np.testing.assert_allclose(judged.energy, (codes**2).sum(axis=0), rtol=1e-9)
+        largest = np.sort(np.sum((Y - codes @ D) ** 2, axis=1))[::-1][:150]
+        np.testing.assert_allclose(judged.worst.squares, largest, atol=1e-12)
+        team.close()
+    for one, two in zip(*seen, strict=True):
+        np.testing.assert_allclose(one, two, atol=1e-9)
 
 
 @pytest.mark.parametrize("m", [150, 500])

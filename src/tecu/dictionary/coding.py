@@ -21,7 +21,7 @@ PIVOT = 1e-3
 """An atom whose squared distance to the span of those already chosen is below this adds nothing but noise."""
 
 LARGE_TOTALS = 40  # totals between 2^-40 and 2^40 are taken as they are
-SWEEP_BLOCK = 64
+SWEEP_BLOCK = 96
 """Atoms between two matrix products of a column sweep."""
 
 TILE = 1 << 18
@@ -29,9 +29,6 @@ TILE = 1 << 18
 
 SPARSE_TOTALS, ROW_STRIDE = 0.2, 8
 """Totals with fewer entries than this share, by every eighth row, are swept over entry by entry."""
-
-BLOCKS_A_MEETING = 3
-"""Such blocks between two meetings of threads."""
 
 ALONE = Workers(1)
 
@@ -220,8 +217,7 @@ def sweep(
     """One pass of exact minimisation over the atoms, in place; returns by how much the objective fell.
 
     Atom ``j`` becomes the minimiser of ``1/2 <A, DD'> - <B, D> + eta/2 ||D - previous||^2`` over the unit sphere (or
-    ball), the others held. Blocks of atoms share one matrix product: the same iterates, faster. Threads take several
-    blocks at a time, so that they meet less often.
+    ball), the others held. Blocks of atoms share one matrix product: the same iterates, faster.
     """
     from tecu.dictionary.kernels_atoms import sweep_block
 
@@ -230,23 +226,22 @@ def sweep(
         A, B = (np.ldexp(total, -exponent) for total in (A, B))
         return float(np.ldexp(sweep(D, previous, A, B, math.ldexp(eta, -exponent), ball, team), exponent))
     m, number = len(D), D.dtype.type
-    some = A[::ROW_STRIDE] != 0  # truth values: to count floats takes eight times as long
-    if np.count_nonzero(some) < SPARSE_TOTALS * some.size:
+    if has_few_entries(A):
         return float(sweep_block(D, previous, 0, np.empty_like(B), A, B, number(eta), ball, True))
-    size = SWEEP_BLOCK * (1 if team.count == 1 else BLOCKS_A_MEETING)
-    slopes, before = np.empty((size, D.shape[1]), D.dtype), np.empty((size, D.shape[1]), D.dtype)
+    slopes = np.empty((SWEEP_BLOCK, D.shape[1]), D.dtype)
     descent = 0.0
-    for first in range(0, m, size):
-        end = min(first + size, m)
+    for first in range(0, m, SWEEP_BLOCK):
+        end = min(first + SWEEP_BLOCK, m)
         U = slopes[: end - first]
         team.map(partial(_slopes, D, A[first:end], B[first:end], U), D.shape[1])
-        before[: end - first] = D[first:end]
-        for a in range(first, end, SWEEP_BLOCK):
-            b = min(a + SWEEP_BLOCK, end)
-            descent += sweep_block(D, previous, a, U[a - first : b - first], A, B, number(eta), ball, False)
-            if b < end:  # what the later blocks of this meeting have to know of it
-                U[b - first :] -= A[b:end, a:b] @ (D[a:b] - before[a - first : b - first])
+        descent += sweep_block(D, previous, first, U, A, B, number(eta), ball, False)
     return descent
+
+
+def has_few_entries(A: Matrix) -> bool:
+    """Whether a column sweep on such totals goes entry by entry, in one thread."""
+    some = A[::ROW_STRIDE] != 0  # truth values: to count floats takes eight times as long
+    return bool(np.count_nonzero(some) < SPARSE_TOTALS * some.size)
 
 
 def _slopes(D: Matrix, A: Matrix, B: Matrix, U: Matrix, columns: slice) -> None:

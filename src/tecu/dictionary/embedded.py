@@ -5,6 +5,7 @@ They know more of their result than the solver could compute cheaply, and say so
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +17,9 @@ from tecu.dictionary.coding import Codes, Matrix, descend, greedy, polish_sample
 from tecu.dictionary.coupling import CodesOfBatch, Dictionary
 from tecu.inexact import Candidate, Numbers
 from tecu.subproblem import SubProblem
+
+ATOMS_AT_A_TIME = 256
+"""Rows of a dictionary between two looks at the next: what is computed of them stays in the cache."""
 
 
 @dataclass(frozen=True)
@@ -165,15 +169,26 @@ class ColumnSweeps:
         self, sub: SubProblem, smooth: Dictionary, atoms: Matrix, previous: Matrix, change: float
     ) -> Candidate:
         """The prox point of ``atoms``, its error and its change of the sub-problem, for two matrix products."""
-        A, B, eta, product = smooth.A, smooth.B, sub.eta, smooth.coupling.team.product
+        A, B, eta, team = smooth.A, smooth.B, sub.eta, smooth.coupling.team
         tau = smooth.lipschitz(sub.memory) + eta
-        gradient = product(A, atoms) - B + eta * (atoms - previous)
-        point = atoms - gradient / tau
-        lengths = np.linalg.norm(point, axis=1, keepdims=True)
-        point /= np.maximum(lengths, 1) if self.ball else lengths
-        back = atoms - point
-        curved = product(A, back) + eta * back  # the second derivative of phi applied to u - u~
-        error = tau * back - curved
-        change += 0.5 * inner(back, curved) - inner(back, gradient)  # from u on to u~
-        numbers = Numbers(norm(error), inner(error, point - previous), change)
+        gradient, point, back = (np.empty_like(atoms) for _ in range(3))
+
+        def step(rows: slice) -> None:
+            slopes = np.matmul(A[rows], atoms, out=gradient[rows])
+            slopes -= B[rows]
+            slopes += eta * (atoms[rows] - previous[rows])
+            target = np.subtract(atoms[rows], slopes / tau, out=point[rows])
+            lengths = np.linalg.norm(target, axis=1, keepdims=True)
+            target /= np.maximum(lengths, 1) if self.ball else lengths
+            np.subtract(atoms[rows], target, out=back[rows])
+
+        def judge(rows: slice) -> tuple[float, float, float]:
+            curved = A[rows] @ back + eta * back[rows]  # the second derivative of phi applied to u - u~
+            error = tau * back[rows] - curved
+            onwards = 0.5 * inner(back[rows], curved) - inner(back[rows], gradient[rows])  # from u on to u~
+            return norm(error), inner(error, point[rows] - previous[rows]), onwards
+
+        team.map(step, len(atoms), ATOMS_AT_A_TIME)
+        sizes, along, onwards = zip(*team.map(judge, len(atoms), ATOMS_AT_A_TIME), strict=True)
+        numbers = Numbers(math.hypot(*sizes), sum(along), change + sum(onwards))
         return Candidate(atoms.copy().T, prox_point=point.T, tau=tau, numbers=numbers)

@@ -116,8 +116,9 @@ def sweep_block(
     """
     size, n = U.shape
     m = D.shape[0]
-    change = np.empty(n, D.dtype)
-    used, weights = np.empty(m + 1, np.int32), np.empty(m, D.dtype)
+    # Zeros: of no rows at all, _subtract_rows takes the first one times zero, and memory may hold NaN.
+    changes = np.zeros((1 if sparse else size, n), D.dtype)
+    used, weights = np.arange(m + 1).astype(np.int32), np.empty(m, D.dtype)
     descent = 0.0
     for r in range(size):
         totals = A[first + r]
@@ -127,23 +128,27 @@ def sweep_block(
         old = previous[first + r]
         u = U[r]
         if sparse:
-            count = np.int64(0)
+            start, rows, count = B[first + r], D, np.int64(0)
             for s in range(m):
                 used[count] = s
                 count += totals[s] != 0
             for s in range(count):
                 weights[s] = totals[used[s]]
-            _subtract_rows(u, B[first + r], D, used, weights, count)
+        else:
+            start, rows, count = u, changes, np.int64(r)
+            for s in range(r):
+                weights[s] = totals[first + s]
+        _subtract_rows(u, start, rows, used, weights, count)
+        change = changes[0 if sparse else r]
         square = 0.0
         for f in range(n):
             u[f] += own * d[f] + eta * old[f]
             square += u[f] * u[f]
         length = np.sqrt(square)
         if ball:
-            if curvature <= 0:
-                continue
             length = max(length, np.float64(curvature))
-        if length <= 0:
+        if length <= 0 or (ball and curvature <= 0):
+            change[:] = 0
             continue
         scale = D.dtype.type(1 / length)
         moved, outward = 0.0, 0.0
@@ -158,10 +163,4 @@ def sweep_block(
             descent += (length - curvature) * outward + 0.5 * curvature * moved
         else:
             descent += 0.5 * length * moved
-        for s in range(size if sparse else r + 1, size):
-            a = totals[first + s]
-            if a != 0:
-                row = U[s]
-                for f in range(n):
-                    row[f] -= a * change[f]
     return descent

@@ -9,14 +9,14 @@ both tighten from pass to pass. Such passes need not descend: they come before t
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from tecu.dictionary.coding import Codes, Matrix, greedy, sweep, tile_height
+from tecu.dictionary.coding import Codes, Matrix, greedy, has_few_entries, sweep, tile_height
 from tecu.dictionary.replacement import replace_atoms
 from tecu.dictionary.rows import Rows
 from tecu.dictionary.workers import Workers
@@ -74,13 +74,10 @@ class Coder:
 
 
 class Coded(NamedTuple):
-    """Some samples with their codes and, where it was asked for, how these do."""
+    """Some samples and their codes."""
 
     samples: Matrix
     codes: Codes
-    misfits: Matrix  # y - D'w
-    squares: Matrix  # their squared lengths
-    energy: Matrix | float  # the sum of the squared coefficients, by atoms
 
 
 class OnlineDictionary:
@@ -93,6 +90,7 @@ class OnlineDictionary:
         m, n = D.shape
         self.D, self.coder, self.ball = np.array(D, order="C"), coder, ball
         self.A, self.B, self.weight = np.zeros((m, m), D.dtype), np.zeros((m, n), D.dtype), 1.0
+        self._gram = np.empty((m, m), D.dtype)  # of the atoms that a batch is coded with
         self.team = team or Workers(1)
 
     def absorb(
@@ -102,14 +100,17 @@ class OnlineDictionary:
         keep: float,
         looseness: float = 1.0,
         share: float = 1.0,
-        judged: bool = False,
-    ) -> list[Coded]:
-        """Code a batch, add it to totals of which ``keep`` is kept, sweep over the atoms; returns the coded pieces."""
+        judge: Callable[[list[Coded], Matrix], None] | None = None,
+    ) -> None:
+        """Code a batch, add it to totals of which ``keep`` is kept, sweep over the atoms.
+
+        ``judge`` is shown the batch and the atoms that it was coded with, at the same time as the sweep goes on if
+        that leaves a thread.
+        """
         from tecu.dictionary.kernels_atoms import add_totals
 
-        D, gram = self.D, self.team.gram(self.D)
+        D, gram = self.D, self.team.gram(self.D, self._gram)
         cap = max(1, D.shape[1] // 3)
-
         height = tile_height(len(D))
 
         def code(piece: slice) -> Coded:
@@ -118,18 +119,19 @@ class OnlineDictionary:
             tiles = [y[first : first + height] for first in range(0, len(y), height)]
             products = (np.matmul(tile, D.T, out=room[: len(tile)]) for tile in tiles)
             parts = [self.coder(product, gram, cap, looseness, share).trimmed() for product in products]
-            codes = Codes.stacked(parts)
-            if not judged:
-                return Coded(y, codes, y[:0], np.empty(0), 0.0)
-            energy = np.bincount(codes.indices, codes.data.astype(np.float64) ** 2, len(D))
-            return Coded(y, codes, *misfits_of(y, codes, D), energy)
+            return Coded(y, Codes.stacked(parts))
 
         parts = self.team.map(code, size, height)
         self._forget_all(keep)
-        changes = [(part.codes, part.samples, self.weight) for part in parts]
-        add_totals(changes, self.A, self.B, self.team, fold=False)
-        sweep(D, D, self.A, self.B, 0.0, self.ball, self.team)
-        return parts
+        add_totals([(part.codes, part.samples, self.weight) for part in parts], self.A, self.B, self.team, fold=False)
+        steps: list[Callable[[], object]] = [partial(sweep, D, D, self.A, self.B, 0.0, self.ball, self.team)]
+        if judge is None:
+            pass
+        elif self.team.count > 1 and has_few_entries(self.A):  # a sweep for one thread only
+            steps.append(partial(judge, parts, D.copy()))
+        else:
+            judge(parts, D)
+        self.team.each(lambda step: step(), steps)
 
     def _forget_all(self, keep: float) -> None:
         if keep <= 0:
@@ -179,15 +181,13 @@ def loose_start(
     settings = list(zip(GAINS, LENGTHS, MEMORY, strict=True))[:passes]
     for number, (looseness, share, memory) in enumerate(settings):
         keep = max(0.0, 1.0 - 1.0 / (memory * count))
-        energy, worst = np.zeros(m), Worst(m, rows.shape[1], rows.dtype)
+        judged = Judged(D, online.team) if number else None
         chosen = random.permutation(len(rows))[:seen]
         for batch in np.array_split(chosen, count):
             samples = partial(_scaled, rows, np.sort(batch), unit)
-            parts = online.absorb(samples, len(batch), keep, looseness, share, judged=number > 0)
-            energy += sum(part.energy for part in parts)
-            worst.add([part.misfits for part in parts], [part.squares for part in parts])
-        if number:
-            slots = replace_atoms(online.D, energy, worst.residuals, online.team)
+            online.absorb(samples, len(batch), keep, looseness, share, judged)
+        if judged is not None:
+            slots = replace_atoms(online.D, judged.energy, judged.worst.residuals, online.team)
             online.forget(slots)
             replaced += len(slots)
         report(f"loose pass {number + 1} of {len(settings)}: {replaced} atoms replaced so far")
@@ -213,6 +213,27 @@ def unit_of(rows: Rows) -> float:
     return 1.0 if abs(exponent) <= USUAL else float(np.ldexp(1.0, -np.clip(exponent, -500, 500)))  # has a square, too
 
 
+class Judged:
+    """How samples do with their codes: the energy of each atom, and the largest misfits."""
+
+    def __init__(self, D: Matrix, team: Workers) -> None:
+        self.energy, self.worst = np.zeros(len(D)), Worst(len(D), D.shape[1], D.dtype)
+        self.team = team
+
+    def __call__(self, parts: list[Coded], D: Matrix) -> None:
+        """Look at some more samples, coded with the atoms ``D``."""
+        judged = self.team.each(partial(_judged, D), parts)
+        misfits, squares, energies = zip(*judged, strict=True)
+        self.energy += sum(energies)
+        self.worst.add(misfits, squares)
+
+
+def _judged(D: Matrix, part: Coded) -> tuple[Matrix, Matrix, Matrix]:
+    """Misfits, their squared lengths, and the sum of the squared coefficients by atoms."""
+    energy = np.bincount(part.codes.indices, part.codes.data.astype(np.float64) ** 2, len(D))
+    return *misfits_of(part.samples, part.codes, D), energy
+
+
 class Worst:
     """The ``count`` largest residuals seen, without keeping the others."""
 
@@ -221,7 +242,7 @@ class Worst:
         self.residuals = np.empty((0, n_features), dtype)
         self.squares = np.empty(0)
 
-    def add(self, residuals: list[Matrix], squares: list[Matrix]) -> None:
+    def add(self, residuals: Sequence[Matrix], squares: Sequence[Matrix]) -> None:
         """Look at some more, with their squared lengths."""
         least = self.squares.min() if len(self.squares) == self.count else 0.0
         chosen = [np.flatnonzero(square > least) for square in squares]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -15,22 +16,24 @@ DOUBLE = 0.8  # |cosine| from which on two atoms are taken for one
 SIMILAR = 0.6  # |cosine| from which on two residuals belong to a cluster
 SMALLEST_CLUSTER = 4
 REFINEMENTS = 3
+STRIP = 100  # rows of cosines at a time, so that what is made of them stays in the cache
 
 
 def free_slots(D: Matrix, energy: Matrix, team: Workers = ALONE) -> Matrix:
     """Atoms with less than half the median energy, and the weaker atom of each double; weakest first."""
     free = energy < 0.5 * np.median(energy)
-    first, second = np.divmod(np.flatnonzero(_alike(D, DOUBLE, team)), len(D))  # nonzero() takes ten times as long
-    for a, b in zip(first, second, strict=True):
-        if a < b and not free[a] and not free[b]:
+
+    def doubles(first: int) -> Matrix:
+        others = D[first:]
+        alike = np.flatnonzero(np.abs(others[:STRIP] @ others.T) > DOUBLE)  # nonzero() takes ten times as long
+        pairs = np.stack(np.divmod(alike, len(others)), axis=1)
+        return first + pairs[pairs[:, 0] < pairs[:, 1]]
+
+    for a, b in np.concatenate(team.each(doubles, range(0, len(D), STRIP))):
+        if not free[a] and not free[b]:
             free[a if energy[a] < energy[b] else b] = True
     slots = np.flatnonzero(free)
     return slots[np.argsort(energy[slots], kind="stable")]
-
-
-def _alike(rows: Matrix, cosine: float, team: Workers) -> Matrix:
-    """Which pairs of unit rows have a larger ``|cosine|``."""
-    return np.concatenate(team.map(lambda piece: np.abs(rows[piece] @ rows.T) > cosine, len(rows)))
 
 
 def cluster_means(residuals: Matrix, atoms: Matrix, count: int, team: Workers = ALONE) -> Matrix:
@@ -40,28 +43,46 @@ def cluster_means(residuals: Matrix, atoms: Matrix, count: int, team: Workers = 
     unit = residuals[lengths > 0] / lengths[lengths > 0, None]
     if count == 0 or len(unit) == 0:
         return residuals[:0]
-    near = _alike(unit, SIMILAR, team)
-    taken = np.zeros(len(unit), dtype=bool)
+    cosines = team.gram(unit)
+    strips = [cosines[first : first + STRIP] for first in range(0, len(unit), STRIP)]
+    near = team.each(lambda strip: np.count_nonzero(np.abs(strip) > SIMILAR, axis=1), strips)
+    seeds = np.flatnonzero(np.concatenate(near) >= SMALLEST_CLUSTER)
+    free = np.ones(len(unit), dtype=bool)
     known, end = np.concatenate([atoms, np.empty((count, atoms.shape[1]), atoms.dtype)]), len(atoms)
-    for seed in np.flatnonzero(np.count_nonzero(near, axis=1) >= SMALLEST_CLUSTER):
+    for seed in seeds:
         if end - len(atoms) >= count:
             break
-        if taken[seed] or np.count_nonzero(near[seed] & ~taken) < SMALLEST_CLUSTER:
+        members, signs = _cluster(cosines, seed, free) if free[seed] else (seeds[:0], seeds[:0])
+        if len(members) < SMALLEST_CLUSTER:
             continue
-        center, members = unit[seed], near[seed] & ~taken
-        for _ in range(REFINEMENTS):
-            cosines = unit @ center
-            members = (np.abs(cosines) > SIMILAR) & ~taken
-            if np.count_nonzero(members) < SMALLEST_CLUSTER:
-                break
-            center = np.sign(cosines[members]) @ unit[members]
-            center = center / np.linalg.norm(center)
-        if np.count_nonzero(members) < SMALLEST_CLUSTER:
-            continue
-        taken |= members
+        free[members] = False
+        center = signs @ unit[members]
+        center /= np.linalg.norm(center)
         if not np.any(np.abs(known[:end] @ center) > DOUBLE):
             known[end], end = center, end + 1
     return known[len(atoms) : end].astype(residuals.dtype)
+
+
+def _cluster(cosines: Matrix, seed: Any, free: Matrix) -> tuple[Matrix, Matrix]:
+    """Which free residuals are near the mean of those near the seed, and so on, and the signs of their cosines with it.
+
+    The mean ``sum_i s_i r_i`` is not formed: its inner products are ``sum_i s_i`` times the rows of cosines, and so is
+    its length.
+    """
+    near = cosines[seed]
+    members, signs = _members(near, free)
+    for _ in range(REFINEMENTS - 1):
+        if len(members) < SMALLEST_CLUSTER:
+            break
+        products = signs @ cosines[members]
+        near = products / np.sqrt(signs @ products[members])
+        members, signs = _members(near, free)
+    return members, signs
+
+
+def _members(near: Matrix, free: Matrix) -> tuple[Matrix, Matrix]:
+    members = np.flatnonzero((np.abs(near) > SIMILAR) & free)
+    return members, np.sign(near[members])
 
 
 def replace_atoms(D: Matrix, energy: Matrix, residuals: Matrix, team: Workers = ALONE) -> Matrix:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from itertools import pairwise
@@ -19,37 +19,55 @@ from typing import Any, TypeVar
 import numpy as np
 
 T = TypeVar("T")
+P = TypeVar("P")
 SMALLEST_PIECE = 64  # rows; below that a thread costs more than it brings
-GRAM_STRIP = 100  # rows of a Gram matrix at a time
+GRAM_STRIP = 225  # rows of a Gram matrix at a time
+PATIENCE, HEAD_START = 5000, 10  # of a thread that waits, and of one that has given work; in microseconds, about
+GIVEN, DONE = 0, 8  # where the jobs are counted, in cache lines of their own
 
 
 class _Worker:
-    """One thread that waits for work: a queue there and one back, a tenth of the price of a pool's future."""
+    """One thread that waits for work: a queue there and one back, and for a while it waits without falling asleep."""
 
     def __init__(self) -> None:
+        from tecu.dictionary.kernels_wait import tell_and_wait
+
         self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._errors: SimpleQueue[BaseException | None] = SimpleQueue()
+        self._told = np.zeros(DONE + 1, np.int64)
+        self._given = 0
+        self._tell_and_wait = tell_and_wait
         self._thread = Thread(target=self._work, name="tecu worker", daemon=True)
         self._thread.start()
 
     def _work(self) -> None:
-        while (job := self._jobs.get()) is not None:
+        done = 0
+        while True:
+            self._tell_and_wait(self._told, DONE, done, GIVEN, done + 1, PATIENCE)
+            if (job := self._jobs.get()) is None:
+                return
             try:
                 job()
                 self._errors.put(None)
             except BaseException as error:  # it belongs to the thread that asked
                 self._errors.put(error)
             del job  # and with it what it holds, while there is nothing to do
+            done += 1
 
     def start(self, job: Callable[[], None]) -> None:
+        """Leaves the interpreter to the worker for a moment, in which it gets to where it needs it no more."""
         self._jobs.put(job)
+        self._given += 1
+        self._tell_and_wait(self._told, GIVEN, self._given, DONE, self._given, HEAD_START)
 
     def error(self) -> BaseException | None:
         """Waits until the job is done."""
+        self._tell_and_wait(self._told, GIVEN, self._given, DONE, self._given, PATIENCE)
         return self._errors.get()
 
     def close(self) -> None:
         self._jobs.put(None)
+        self._tell_and_wait(self._told, GIVEN, self._given + 1, DONE, 0, 1)
         self._thread.join()
 
 
@@ -73,10 +91,11 @@ class Workers:
         count = max(1, min(self.count, size // SMALLEST_PIECE))
         if height is not None and self.count > 1:
             count = max(1, self.count * math.ceil(size / (self.count * height)))
-        return self._share(function, _slices([size * i // count for i in range(count + 1)]))
+        return self.each(function, _slices([size * i // count for i in range(count + 1)]))
 
-    def _share(self, function: Callable[[slice], T], pieces: list[slice]) -> list[T]:
-        if len(pieces) == 1 or self._busy or not self._others:  # what is shared is not shared out once more
+    def each(self, function: Callable[[P], T], pieces: Sequence[P]) -> list[T]:
+        """``function`` of each of some pieces; whoever is free does the next."""
+        if len(pieces) <= 1 or self._busy or not self._others:  # what is shared is not shared out once more
             return [function(piece) for piece in pieces]
         waiting: deque[int] = deque(range(len(pieces)))
         answers: dict[int, T] = {}
@@ -117,26 +136,26 @@ class Workers:
         self.map(lambda piece: np.matmul(left, right[:, piece], out=out[:, piece]), right.shape[1])
         return out
 
-    def gram(self, rows: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        """``rows @ rows.T``, its upper triangle shared out."""
+    def gram(self, rows: np.ndarray[Any, Any], out: np.ndarray[Any, Any] | None = None) -> np.ndarray[Any, Any]:
+        """``rows @ rows.T``, its upper triangle shared out; into the memory of ``out`` if that is given."""
+        gram = np.empty((len(rows), len(rows)), dtype=rows.dtype) if out is None else out
         if self.count == 1 or len(rows) < self.count * SMALLEST_PIECE:
-            return np.asarray(rows @ rows.T)
-        out = np.empty((len(rows), len(rows)), dtype=rows.dtype)
+            return np.matmul(rows, rows.T, out=gram)
 
         def strip(piece: slice) -> None:
             own, rest = rows[piece], slice(piece.stop, None)
-            out[piece, piece] = own @ own.T  # which is symmetric to the last bit
-            np.matmul(own, rows[rest].T, out=out[piece, rest])
-            out[rest, piece] = out[piece, rest].T
+            gram[piece, piece] = own @ own.T  # which is symmetric to the last bit
+            np.matmul(own, rows[rest].T, out=gram[piece, rest])
+            gram[rest, piece] = gram[piece, rest].T
 
         self.map(strip, len(rows), GRAM_STRIP)
-        return out
+        return gram
 
     def by_strips(self, function: Callable[[slice], T], size: int) -> list[T]:
         """``function`` of slices of the rows of a square matrix, each with as much of its upper triangle."""
         count = max(1, min(self.count, size // SMALLEST_PIECE))
         edges = [round(size * (1 - math.sqrt(1 - i / count))) for i in range(count + 1)]
-        return self._share(function, _slices(edges))
+        return self.each(function, _slices(edges))
 
     def close(self) -> None:
         """End the threads; what is still asked for is done by the caller's own."""
