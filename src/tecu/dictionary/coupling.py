@@ -114,16 +114,18 @@ class BatchedFactorization(BlockCoupling):
         D = z["D"]
         if self._atom_rows is None or self._atom_rows[0] is not D:
             self._atom_rows = (D, np.ascontiguousarray(D.T))
-        misfits = dict(self._misfits)
-        fresh = 0
-        for name in self.names:
-            known = misfits.get(name)
-            if known is None or known[0] is not z[name] or known[1] is not D:
-                half_misfit = _half_misfit(self.batch(name), z[name], self._atom_rows[1], self.team)
-                misfits[name], fresh = (z[name], D, half_misfit), fresh + 1
-        if fresh != 1:  # a single one is mostly a trial, and the old one will be asked for again
-            self._misfits = misfits
-        return math.fsum(misfits[name][2] for name in self.names)
+        rows, known = self._atom_rows[1], dict(self._misfits)
+        fresh = [name for name in self.names if not _holds(known.get(name), z[name], D)]
+        team = self.team if len(fresh) == 1 else None  # of several, each is for one thread
+
+        def half_misfit(name: str) -> float:
+            return _half_misfit(self.batch(name), z[name], rows, team)
+
+        for name, half in zip(fresh, self.team.each(half_misfit, fresh), strict=True):
+            known[name] = (z[name], D, half)
+        if len(fresh) != 1:  # a single one is mostly a trial, and the old one will be asked for again
+            self._misfits = known
+        return math.fsum(known[name][2] for name in self.names)
 
     def restrict(self, block: str, z: Blocks) -> CodesOfBatch | Dictionary:
         """``H`` as a function of one batch's codes, or of the dictionary."""
@@ -134,6 +136,10 @@ class BatchedFactorization(BlockCoupling):
             self._sweep_begins = True  # totals that are no plain sum are summed anew: a resumed run repeats every bit
             self._visited.clear()
         return CodesOfBatch(self, block, z)
+
+
+def _holds(known: tuple[Any, Matrix, float] | None, codes: Any, D: Matrix) -> bool:
+    return known is not None and known[0] is codes and known[1] is D
 
 
 class CodesOfBatch(QuadraticRestricted):
@@ -244,7 +250,8 @@ class Dictionary(QuadraticRestricted):
         """``H(u, others)``."""
         if u is self.previous:
             return self._totals[2]
-        return self.value_and_grad(u)[0]
+        middle = self.grad(0.5 * (u + self.previous))  # of a quadratic, the mean slope on the way
+        return self._totals[2] + inner(middle, u - self.previous)
 
     def grad(self, u: Matrix) -> Matrix:
         """``u A - B'``."""
