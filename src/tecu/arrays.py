@@ -103,10 +103,14 @@ def _sparse_inner(x: Array, y: Array) -> float:
     if not is_sparse(y):  # only the stored entries of x count
         rows = np.repeat(np.arange(x.shape[0]), np.diff(x.indptr))
         return _flat_inner(x.data, host(y)[rows, x.indices])
-    same = x.format == y.format == "csr" and x.indices is y.indices and x.indptr is y.indptr
-    if same and x.has_canonical_format:  # made from one another
+    same = x.format == y.format == "csr" and _same(x.indptr, y.indptr) and _same(x.indices, y.indices)
+    if same and x.has_canonical_format:
         return _flat_inner(x.data, y.data)
     return float(x.multiply(y).sum(dtype=np.float64))
+
+
+def _same(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> bool:
+    return a is b or np.array_equal(a, b)
 
 
 def abs_sum(x: Array) -> float:
