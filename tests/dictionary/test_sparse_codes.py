@@ -203,7 +203,7 @@ def test_the_gradient_test_looks_at_rows_all_over_a_block(share):
     smooth = H.restrict("W", {"W": x, "D": rng.normal(size=(20, 80))})
     _, gradient = checks._sparse_gradient(smooth, x, rng)
     seen = np.flatnonzero(np.diff(gradient.indptr))
-    assert len(seen) == checks.ROWS
+    assert 0.95 * checks.ROWS < len(seen) <= checks.ROWS  # of a row without entries, no place may be drawn
     assert np.histogram(seen, 8, (0, 4000))[0].min() > checks.ROWS / 16
     stored, tested = (arrays.dense(part != 0)[seen] for part in (x, gradient))
     if share == 0.05:  # few enough to be tested one and all
