@@ -27,8 +27,8 @@ SWEEP_BLOCK = 96
 TILE = 1 << 18
 """Correlations at a time."""
 
-SPARSE_TOTALS, ROW_STRIDE = 0.2, 8
-"""Totals with fewer entries than this share, by every eighth row, are swept over entry by entry."""
+SPARSE_TOTALS, ROWS_SEEN = 0.2, 32
+"""Totals with fewer entries than this share, by so many of their rows, are swept over entry by entry."""
 
 ALONE = Workers(1)
 
@@ -135,7 +135,8 @@ def _coded(
     mask = sign_mask(number, positive)
     change, settled = codes_of(
         gram, number(shift), correlations, *old, mask, float(stop), float(penalty), cap, PIVOT, restart, polished,
-        work, work.view(mask.dtype), codes.indices, codes.data, codes.indptr[1:],
+        work, work.view(mask.dtype), np.empty((cap + 4, cap)), np.empty((2, cap), np.int32),
+        codes.indices, codes.data, codes.indptr[1:],
     )  # fmt: skip
     return codes, float(change), int(settled)
 
@@ -225,22 +226,26 @@ def sweep(
     if abs(exponent) > LARGE_TOTALS:  # lengths would leave the range of float32; a power of two changes nothing else
         A, B = (np.ldexp(total, -exponent) for total in (A, B))
         return float(np.ldexp(sweep(D, previous, A, B, math.ldexp(eta, -exponent), ball, team), exponent))
-    m, number = len(D), D.dtype.type
-    if has_few_entries(A):
-        return float(sweep_block(D, previous, 0, np.empty_like(B), A, B, number(eta), ball, True))
-    slopes = np.empty((SWEEP_BLOCK, D.shape[1]), D.dtype)
+    m, n = D.shape
+    few = has_few_entries(A)
+    changes = np.zeros((1 if few else SWEEP_BLOCK, n), D.dtype)
+    scratch = changes, np.arange(m + 1, dtype=np.int32), np.empty(m, D.dtype)
+    eta = D.dtype.type(eta)
+    if few:
+        return float(sweep_block(D, previous, 0, np.empty_like(B), A, B, eta, ball, True, *scratch))
+    slopes = np.empty((SWEEP_BLOCK, n), D.dtype)
     descent = 0.0
     for first in range(0, m, SWEEP_BLOCK):
         end = min(first + SWEEP_BLOCK, m)
         U = slopes[: end - first]
-        team.map(partial(_slopes, D, A[first:end], B[first:end], U), D.shape[1])
-        descent += sweep_block(D, previous, first, U, A, B, number(eta), ball, False)
+        team.map(partial(_slopes, D, A[first:end], B[first:end], U), n)
+        descent += sweep_block(D, previous, first, U, A, B, eta, ball, False, *scratch)
     return descent
 
 
 def has_few_entries(A: Matrix) -> bool:
     """Whether a column sweep on such totals goes entry by entry, in one thread."""
-    some = A[::ROW_STRIDE] != 0  # truth values: to count floats takes eight times as long
+    some = A[:: max(1, len(A) // ROWS_SEEN)] != 0  # truth values: to count floats takes eight times as long
     return bool(np.count_nonzero(some) < SPARSE_TOTALS * some.size)
 
 

@@ -25,3 +25,12 @@ def part(function: Callable[..., Any]) -> Callable[..., Any]:
     options = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "forceinline": True}
     kernel: Callable[..., Any] = njit(fastmath=RELAXED, **options)(function)
     return kernel
+
+
+def written_out(function: Callable[..., Any]) -> Callable[..., Any]:
+    """``function`` for use in one place of one kernel, as if its lines stood there: compiled once, not also by itself.
+
+    For long ones. Short parts compile sooner as machine code that is inlined.
+    """
+    kernel: Callable[..., Any] = njit(fastmath=RELAXED, inline="always")(function)
+    return kernel

@@ -106,19 +106,19 @@ def misfits(indptr: Any, indices: Any, data: Any, Y: Any, D: Any, rows: Any, squ
 
 @compiled
 def sweep_block(
-    D: Any, previous: Any, first: Any, U: Any, A: Any, B: Any, eta: Any, ball: Any, sparse: Any
+    D: Any, previous: Any, first: Any, U: Any, A: Any, B: Any, eta: Any, ball: Any, sparse: Any,
+    changes: Any, used: Any, weights: Any,
 ) -> Any:  # fmt: skip
     """Exact minimisation over the atoms ``first, first + 1, ...`` one after the other; returns by how much it descends.
 
     On entry ``U = B_J - A_J D`` for the block ``J``; the atoms of ``D`` in ``J`` are replaced, and ``U`` is used
     up. With ``sparse`` it is summed here, atom by atom, over the entries of ``A`` that are not zero. On the sphere the
-    objective is ``-<v, d>`` in one atom, on the ball ``(A_jj + eta)/2 ||d||^2 - <v, d>``.
+    objective is ``-<v, d>`` in one atom, on the ball ``(A_jj + eta)/2 ||d||^2 - <v, d>``. The last three are scratch,
+    made by the caller because that compiles sooner: by atoms of the block (with ``sparse`` one) and features, finite;
+    ``0, 1, ..., m``; ``m`` numbers.
     """
     size, n = U.shape
     m = D.shape[0]
-    # Zeros: of no rows at all, _subtract_rows takes the first one times zero, and memory may hold NaN.
-    changes = np.zeros((1 if sparse else size, n), D.dtype)
-    used, weights = np.arange(m + 1).astype(np.int32), np.empty(m, D.dtype)
     descent = 0.0
     for r in range(size):
         totals = A[first + r]

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tecu.dictionary.compiled import compiled, part
+from tecu.dictionary.compiled import compiled, part, written_out
 from tecu.dictionary.kernels_code import _largest, _sort, _subtract_rows
 
 
@@ -68,7 +68,7 @@ def _remove(inverse: Any, support: Any, w: Any, t: Any, x: Any) -> Any:
     return last
 
 
-@part
+@written_out
 def _polish_one(
     G: Any,
     shift: Any,
@@ -182,6 +182,8 @@ def codes_of(
     polish: Any,
     work: Any,
     bits: Any,
+    numbers: Any,
+    supports: Any,
     indices: Any,
     values: Any,
     ends: Any,
@@ -190,17 +192,16 @@ def codes_of(
 
     ``C`` holds ``Y D`` on entry; ``shift`` times the old code is added here. ``restart`` 0: from none only where there
     is no old support; 1: also where an atom came in; 2: always. ``work`` is one row of scratch, ``bits`` the same
-    memory as integers. The codes are written one after the other, sorted, without zeros; sample ``p`` ends at
-    ``ends[p]``. Returns the change of ``q`` and how many codes are settled.
+    memory as integers; ``numbers`` and ``supports`` are scratch too, ``cap + 4`` and 2 rows of ``cap``, made by the
+    caller because that compiles sooner. The codes are written one after the other, sorted, without zeros; sample ``p``
+    ends at ``ends[p]``. Returns the change of ``q`` and how many codes are settled.
 
     Without ``polish``, and from no old codes: greedy pursuit, which ends at ``cap`` atoms, when the next gain is at
     most ``stop``, or when the next atom is within ``floor`` of the span of those chosen.
     """
     samples = C.shape[0]
-    inverse = np.empty((cap, cap))
-    g, v = np.empty(cap), np.empty(cap)
-    w, w2 = np.empty(cap), np.empty(cap)
-    s1, s2 = np.empty(cap, np.int32), np.empty(cap, np.int32)
+    inverse, g, v, w, w2 = numbers, numbers[cap], numbers[cap + 1], numbers[cap + 2], numbers[cap + 3]
+    s1, s2 = supports[0], supports[1]
     change, settled, place = 0.0, np.int64(0), np.int64(0)
     for p in range(samples):
         c = C[p]

@@ -129,11 +129,11 @@ class Workers:
         return [answers[i] for i in range(len(pieces))]
 
     def product(self, left: np.ndarray[Any, Any], right: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        """``left @ right``, the columns of the result shared out."""
+        """``left @ right``, a matrix or a vector; the rows of the result are shared out."""
         if self.count == 1:
             return np.asarray(left @ right)
-        out = np.empty((left.shape[0], right.shape[1]), dtype=np.result_type(left, right))
-        self.map(lambda piece: np.matmul(left, right[:, piece], out=out[:, piece]), right.shape[1])
+        out = np.empty((len(left), *right.shape[1:]), dtype=np.result_type(left, right))
+        self.map(lambda piece: np.matmul(left[piece], right, out=out[piece]), len(left))
         return out
 
     def gram(self, rows: np.ndarray[Any, Any], out: np.ndarray[Any, Any] | None = None) -> np.ndarray[Any, Any]:
