@@ -21,7 +21,6 @@ import numpy as np
 T = TypeVar("T")
 P = TypeVar("P")
 SMALLEST_PIECE = 64  # rows; below that a thread costs more than it brings
-GRAM_STRIP = 225  # rows of a Gram matrix at a time
 PATIENCE, HEAD_START = 5000, 10  # of a thread that waits, and of one that has given work; in microseconds, about
 GIVEN, DONE = 0, 8  # where the jobs are counted, in cache lines of their own
 
@@ -139,16 +138,15 @@ class Workers:
     def gram(self, rows: np.ndarray[Any, Any], out: np.ndarray[Any, Any] | None = None) -> np.ndarray[Any, Any]:
         """``rows @ rows.T``, its upper triangle shared out; into the memory of ``out`` if that is given."""
         gram = np.empty((len(rows), len(rows)), dtype=rows.dtype) if out is None else out
-        if self.count == 1 or len(rows) < self.count * SMALLEST_PIECE:
-            return np.matmul(rows, rows.T, out=gram)
 
         def strip(piece: slice) -> None:
             own, rest = rows[piece], slice(piece.stop, None)
-            gram[piece, piece] = own @ own.T  # which is symmetric to the last bit
-            np.matmul(own, rows[rest].T, out=gram[piece, rest])
-            gram[rest, piece] = gram[piece, rest].T
+            np.matmul(own, own.T, out=gram[piece, piece])  # which is symmetric to the last bit
+            if piece.stop < len(rows):
+                np.matmul(own, rows[rest].T, out=gram[piece, rest])
+                gram[rest, piece] = gram[piece, rest].T
 
-        self.map(strip, len(rows), GRAM_STRIP)
+        self.by_strips(strip, len(rows))
         return gram
 
     def by_strips(self, function: Callable[[slice], T], size: int) -> list[T]:
