@@ -17,7 +17,7 @@ from tecu.state import Check
 
 TINY = float(np.finfo(np.float64).tiny)  # below it, values are rounded to whole denormal numbers
 SHORTER = (1.0, 1 / 16)  # a difference over a shorter step, where the third derivative or H's domain spoils the first
-ROWS, STORED, OTHERS = 256, 2_000, 500  # of a sparse block whose gradient is tested: rows, entries there, at most
+STORED, OTHERS = 5_000, 500  # entries of a sparse block whose gradient is tested, at most
 SMALL = 2**18  # entries of a sparse block whose gradient is formed as a whole
 AUDIT_EVERY = 25  # one visit in this many, at a random place: 4 %
 
@@ -143,22 +143,16 @@ def _direction(x: Array, gradient: Array, rng: np.random.Generator) -> Array:
 
 
 def _sparse_gradient(restricted: Restricted, x: Any, rng: np.random.Generator) -> tuple[float, Any]:
-    """``H`` and the gradient at a CSR block, this in a few rows: in the stored entries there (some, if there are many)
-    and in some others."""
+    """``H`` and the gradient at a CSR block, this in the stored entries (some, if there are many) and a few others."""
     from scipy.sparse import csr_array
 
-    columns, chosen, part = x.shape[1], np.arange(x.shape[0]), x
-    if x.shape[0] > ROWS:
-        chosen = np.sort(rng.choice(x.shape[0], ROWS, replace=False, shuffle=False))
-        part = x[chosen]
-    stored = np.arange(part.nnz)
-    if part.nnz > STORED:
-        stored = np.sort(rng.choice(part.nnz, STORED, replace=False, shuffle=False))
-    row_of_stored = np.searchsorted(part.indptr, stored, side="right") - 1
-    anywhere = rng.integers(len(chosen) * columns, size=OTHERS)
-    places = np.sort(np.concatenate([anywhere, row_of_stored * columns + part.indices[stored]]))
+    columns, stored = x.shape[1], np.arange(x.nnz)
+    if x.nnz > STORED:
+        stored = np.sort(rng.choice(x.nnz, STORED, replace=False, shuffle=False))
+    row_of_stored = np.searchsorted(x.indptr, stored, side="right") - 1
+    anywhere = rng.integers(x.shape[0] * columns, size=OTHERS)
+    places = np.sort(np.concatenate([anywhere, row_of_stored * columns + x.indices[stored]]))
     rows, cols = np.divmod(places[np.diff(places, prepend=-1) > 0], columns)
-    rows = chosen[rows]
     entries = restricted.grad_entries(x, rows, cols) if x.shape[0] * columns > SMALL else None
     if entries is None:
         value, gradient = restricted.value_and_grad(x)

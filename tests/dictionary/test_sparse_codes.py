@@ -195,18 +195,14 @@ def test_a_false_gradient_of_many_sparse_codes_is_found(monkeypatch, solver, dty
     assert model.certificate_.verdict.name == ("HOLDS" if lie is None else "DOES_NOT_HOLD")
 
 
-@pytest.mark.parametrize("share", [0.05, 0.3])
-def test_the_gradient_test_looks_at_rows_all_over_a_block(share):
+def test_the_gradient_test_looks_at_rows_all_over_a_block():
     rng = np.random.default_rng(0)
-    x = csr_array(rng.normal(size=(4000, 80)) * (rng.random((4000, 80)) < share))
+    x = csr_array(rng.normal(size=(4000, 80)) * (rng.random((4000, 80)) < 0.1))
     H = couplings.MatrixFactorization(rng.normal(size=(20, 4000)))
     smooth = H.restrict("W", {"W": x, "D": rng.normal(size=(20, 80))})
     _, gradient = checks._sparse_gradient(smooth, x, rng)
+    assert x.nnz > checks.STORED
     seen = np.flatnonzero(np.diff(gradient.indptr))
-    assert 0.95 * checks.ROWS < len(seen) <= checks.ROWS  # of a row without entries, no place may be drawn
-    assert np.histogram(seen, 8, (0, 4000))[0].min() > checks.ROWS / 16
-    stored, tested = (arrays.dense(part != 0)[seen] for part in (x, gradient))
-    if share == 0.05:  # few enough to be tested one and all
-        assert np.all(tested[stored])
-    assert min(stored.sum(), checks.STORED) <= np.sum(tested & stored) < checks.STORED + checks.OTHERS
-    assert np.sum(tested & ~stored) > 0.6 * checks.OTHERS
+    assert np.histogram(seen, 8, (0, 4000))[0].min() > 200
+    both = arrays.dense(gradient != 0) & arrays.dense(x != 0)
+    assert abs(both.sum() - checks.STORED) < 500
