@@ -198,6 +198,7 @@ def test_a_partly_fitted_model_goes_on_after_pickling(planted):
     X = planted[0].astype(np.float32)
     model = L0DictionaryLearning(24, penalty=0.01, random_state=0).partial_fit(X[:500])
     copy = pickle.loads(pickle.dumps(model))
+    assert "_gram" not in vars(copy._online)  # scratch stays behind
     for batch in (X[500:1000], X[1000:1500]):
         np.testing.assert_array_equal(model.partial_fit(batch).components_, copy.partial_fit(batch).components_)
 

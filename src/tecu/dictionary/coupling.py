@@ -282,4 +282,4 @@ class Dictionary(QuadraticRestricted):
 
     def lipschitz(self, memory: Memory) -> float:
         """``||W||_2^2``."""
-        return _largest_eigenvalue(self.A, memory, self.coupling.team)
+        return _largest_eigenvalue(self.A, memory)

@@ -86,11 +86,12 @@ class OnlineDictionary:
     To forget, the old totals are not made smaller: the new ones weigh more. A column sweep does not see the scale.
     """
 
+    _gram: Matrix | None = None  # memory for the Gram matrix of the atoms that a batch is coded with
+
     def __init__(self, D: Matrix, coder: Coder, ball: bool = False, team: Workers | None = None) -> None:
         m, n = D.shape
         self.D, self.coder, self.ball = np.array(D, order="C"), coder, ball
         self.A, self.B, self.weight = np.zeros((m, m), D.dtype), np.zeros((m, n), D.dtype), 1.0
-        self._gram = np.empty((m, m), D.dtype)  # of the atoms that a batch is coded with
         self.team = team or Workers(1)
 
     def absorb(
@@ -110,6 +111,7 @@ class OnlineDictionary:
         from tecu.dictionary.kernels_atoms import add_totals
 
         D, gram = self.D, self.team.gram(self.D, self._gram)
+        self._gram = gram
         cap = max(1, D.shape[1] // 3)
         height = tile_height(len(D))
 
@@ -132,6 +134,9 @@ class OnlineDictionary:
         else:
             judge(parts, D)
         self.team.each(lambda step: step(), steps)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_gram"}
 
     def _forget_all(self, keep: float) -> None:
         if keep <= 0:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cached_property, partial
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -47,7 +47,7 @@ class Atoms:
     def lipschitz(self) -> float:
         """``||D||_2^2``: a function of the dictionary alone, shared by all batches."""
         if min(self.rows.shape) > LARGEST_EXACT:
-            return _largest_eigenvalue(self.gram, {}, self.team)
+            return _largest_eigenvalue(self.gram, {})
         small = self.gram if len(self.rows) <= self.rows.shape[1] else self.spread
         return (1.0 + 1e-5) * float(np.linalg.eigvalsh(small)[-1])  # rounding of float32 included
 
@@ -152,7 +152,7 @@ def _half_misfit(Y: Matrix, codes: Any, atoms: Matrix, team: Workers | None = No
     return 0.5 * float(np.sum(squares))
 
 
-def _largest_eigenvalue(gram: Matrix, memory: Memory, team: Workers) -> float:
+def _largest_eigenvalue(gram: Matrix, memory: Memory) -> float:
     start = lipschitz.start_vector(len(gram)).astype(gram.dtype)
     diagonal = np.diagonal(gram).astype(np.float64)
-    return lipschitz.power_on_diagonal(partial(team.product, gram), start, memory, diagonal)
+    return lipschitz.power_on_diagonal(lambda v: gram @ v, start, memory, diagonal)

@@ -10,7 +10,8 @@ import math
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import lru_cache
+from contextvars import copy_context
+from functools import lru_cache, partial
 from itertools import pairwise
 from queue import SimpleQueue
 from threading import Thread
@@ -21,52 +22,35 @@ import numpy as np
 T = TypeVar("T")
 P = TypeVar("P")
 SMALLEST_PIECE = 64  # rows; below that a thread costs more than it brings
-PATIENCE, HEAD_START = 5000, 10  # of a thread that waits, and of one that has given work; in microseconds, about
-GIVEN, DONE = 0, 8  # where the jobs are counted, in cache lines of their own
 
 
 class _Worker:
-    """One thread that waits for work: a queue there and one back, and for a while it waits without falling asleep."""
+    """One thread that waits for work: a queue there and one back, a tenth of the price of a pool's future."""
 
     def __init__(self) -> None:
-        from tecu.dictionary.kernels_wait import tell_and_wait
-
         self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._errors: SimpleQueue[BaseException | None] = SimpleQueue()
-        self._told = np.zeros(DONE + 1, np.int64)
-        self._given = 0
-        self._tell_and_wait = tell_and_wait
         self._thread = Thread(target=self._work, name="tecu worker", daemon=True)
         self._thread.start()
 
     def _work(self) -> None:
-        done = 0
-        while True:
-            self._tell_and_wait(self._told, DONE, done, GIVEN, done + 1, PATIENCE)
-            if (job := self._jobs.get()) is None:
-                return
+        while (job := self._jobs.get()) is not None:
             try:
                 job()
                 self._errors.put(None)
             except BaseException as error:  # it belongs to the thread that asked
                 self._errors.put(error)
             del job  # and with it what it holds, while there is nothing to do
-            done += 1
 
     def start(self, job: Callable[[], None]) -> None:
-        """Leaves the interpreter to the worker for a moment, in which it gets to where it needs it no more."""
         self._jobs.put(job)
-        self._given += 1
-        self._tell_and_wait(self._told, GIVEN, self._given, DONE, self._given, HEAD_START)
 
     def error(self) -> BaseException | None:
         """Waits until the job is done."""
-        self._tell_and_wait(self._told, GIVEN, self._given, DONE, self._given, PATIENCE)
         return self._errors.get()
 
     def close(self) -> None:
         self._jobs.put(None)
-        self._tell_and_wait(self._told, GIVEN, self._given + 1, DONE, 0, 1)
         self._thread.join()
 
 
@@ -115,7 +99,7 @@ class Workers:
         others = self._others[: len(pieces) - 1]
         try:
             for worker in others:
-                worker.start(work)
+                worker.start(partial(copy_context().run, work))  # NumPy's treatment of errors comes along
             try:
                 work()
             finally:
@@ -128,10 +112,10 @@ class Workers:
         return [answers[i] for i in range(len(pieces))]
 
     def product(self, left: np.ndarray[Any, Any], right: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        """``left @ right``, a matrix or a vector; the rows of the result are shared out."""
+        """``left @ right``, the rows of the result shared out."""
         if self.count == 1:
             return np.asarray(left @ right)
-        out = np.empty((len(left), *right.shape[1:]), dtype=np.result_type(left, right))
+        out = np.empty((len(left), right.shape[1]), dtype=np.result_type(left, right))
         self.map(lambda piece: np.matmul(left[piece], right, out=out[piece]), len(left))
         return out
 
