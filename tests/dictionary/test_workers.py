@@ -83,10 +83,16 @@ def test_what_is_shared_is_not_shared_out_once_more(team):
 
 
 def test_threads_treat_errors_of_numpy_as_the_caller_does(team):
+    together = threading.Barrier(team.count)  # one piece for each thread
+
+    def divided(piece):
+        together.wait(20)
+        return np.ones(1) / np.zeros(1)
+
+    with np.errstate(divide="ignore"):  # warnings are errors in the tests
+        assert np.all(np.isinf(team.each(divided, range(team.count))))
     with np.errstate(divide="raise"), pytest.raises(FloatingPointError):
-        team.map(lambda piece: np.ones(1) / (piece.stop <= 150), 300, 10)
-    with np.errstate(divide="ignore"):
-        team.map(lambda piece: np.ones(1) / (piece.stop <= 150), 300, 10)  # warnings are errors in the tests
+        team.each(divided, range(team.count))
 
 
 def test_threads_end_with_their_team():
