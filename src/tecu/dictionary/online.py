@@ -127,11 +127,9 @@ class OnlineDictionary:
         self._forget_all(keep)
         add_totals([(part.codes, part.samples, self.weight) for part in parts], self.A, self.B, self.team, fold=False)
         steps: list[Callable[[], object]] = [partial(sweep, D, D, self.A, self.B, 0.0, self.ball, self.team)]
-        if judge is None:
-            pass
-        elif self.team.count > 1 and has_few_entries(self.A):  # a sweep for one thread only
+        if judge is not None and self.team.count > 1 and has_few_entries(self.A):  # a sweep for one thread only
             steps.append(partial(judge, parts, D.copy()))
-        else:
+        elif judge is not None:
             judge(parts, D)
         self.team.each(lambda step: step(), steps)
 
