@@ -23,7 +23,7 @@ from benchmarks._timing import interleaved
 from benchmarks.dictionary_judge import planted
 from benchmarks.dictionary_rivals import against_palm, against_scikit_learn, against_spams, many_samples, patches
 from tecu import stop
-from tecu.dictionary import L0DictionaryLearning, coding
+from tecu.dictionary import L0DictionaryLearning, coding, sweeps
 from tecu.dictionary.data import SIZES
 from tecu.dictionary.online import Coder
 from tecu.dictionary.rows import Rows
@@ -47,7 +47,7 @@ def floors(seeds):
         old = coding.greedy(correlations.copy(), gram, stop=8 * penalty, cap=8).csr(len(D0))
         began = time.process_time()
         coding.polish_samples(X, D0, D0 @ D0.T, old, slice(0, len(X)), penalty=8 * penalty, cap=40, restart=0)
-        coding.sweep(D0.copy(), D0, gram, D0)
+        sweeps.sweep(D0.copy(), D0, gram, D0)
         return time.process_time() - began
 
     best = interleaved(

@@ -25,12 +25,12 @@ from tecu import Problem, Solver, stop, terms
 from tecu.dictionary import L0DictionaryLearning
 from tecu.dictionary.chunked import fitting, rowwise, tasks
 from tecu.dictionary.chunked.samples import Samples
-from tecu.dictionary.coding import sweep
 from tecu.dictionary.coupling import BatchedFactorization
 from tecu.dictionary.embedded import ColumnSweeps
 from tecu.dictionary.kernels_atoms import unfold
 from tecu.dictionary.online import Coder
 from tecu.dictionary.solvers import CODES_ETA, code_term
+from tecu.dictionary.sweeps import sweep
 from tecu.updates import Embed
 
 N, M, K, PENALTY = 64, 128, 4, 0.01

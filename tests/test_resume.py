@@ -116,6 +116,24 @@ def test_the_solver_of_a_dictionary_fit_resumes_with_the_same_bits(coder):
             same(solver.run(half, stop.MaxIter(4)).state, whole.state)
 
 
+@pytest.mark.parametrize("schedule", [["D", "W1", "W0"], ["W1", "D", "W0", "D"], "shuffled"])
+def test_batches_resume_with_the_same_bits_in_whatever_order_they_are_visited(schedule):
+    X = make_sparse_data(2200, 16, 40, 4, snr_db=25, random_state=1)[0]
+    D = np.random.default_rng(0).normal(size=(40, 16))
+
+    def planned():
+        planned = plan("auto", Rows(X), Coder(0.05), 40, seed=3)
+        return tecu.Solver(planned.solver.problem, planned.solver.updates, schedule, seed=3), planned
+
+    solver, first = planned()
+    start = first.start(D / np.linalg.norm(D, axis=1, keepdims=True))
+    whole = solver.run(start, stop.MaxIter(4))
+    for sweeps in (1, 2, 3):
+        half = solver.run(start, stop.MaxIter(sweeps))
+        for again in (solver, planned()[0]):
+            same(again.run(half, stop.MaxIter(4)).state, whole.state)
+
+
 def test_two_runs_from_one_state_do_not_disturb_each_other():
     case = three_blocks()
     solver = tecu.methods.palm(case.problem)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from itertools import islice, pairwise
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 
 import tecu
 from problems import dictionary, three_blocks
-from tecu import Status, methods, stop
+from tecu import Status, couplings, methods, stop, strategies
 from tecu.stop import relative_change
 
 CASE = three_blocks()
@@ -150,3 +151,67 @@ def test_import_brings_nothing_heavy():
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert out.strip() == "[]"
+
+
+class Watched(couplings.Sum):
+    """A coupling that keeps book of what the solver tells it."""
+
+    def __init__(self, *parts):
+        super().__init__(*parts)
+        self.told, self.shared = [], []
+
+    def begin_sweep(self, z):
+        self.told.append(dict(z))
+
+    def restrict(self, block, z):
+        self.told.append(block)
+        return super().restrict(block, z)
+
+    def each(self, function, items):
+        """In threads, the last item first."""
+        self.shared.append(len(items))
+        with ThreadPoolExecutor(3) as pool:
+            jobs = [pool.submit(function, item) for item in reversed(items)]
+            return [job.result() for job in reversed(jobs)]
+
+
+def test_a_coupling_hears_of_each_sweep_before_its_first_visit():
+    coupling = Watched(CASE.problem.coupling)
+    problem = tecu.Problem(coupling, CASE.problem.terms)
+    iterates = methods.palm(problem).iterate(CASE.start)
+    before = CASE.start
+    for state in islice(iterates, 3):
+        if state.t == 1:  # what comes before are the tests of the start
+            del coupling.told[: next(i for i, told in enumerate(coupling.told) if not isinstance(told, str))]
+        z, *blocks = coupling.told
+        assert blocks == list(problem.blocks)
+        assert all(np.array_equal(z[block], before[block]) for block in problem.blocks)
+        before = state.z
+        coupling.told.clear()
+
+
+def test_tests_and_audits_in_threads_of_the_coupling_say_the_same():
+    coupling = Watched(CASE.problem.coupling)
+    updates = {block: tecu.Embed(strategies.ProxGradient()) for block in CASE.problem.blocks}
+    alone, shared = (
+        tecu.Solver(tecu.Problem(H, CASE.problem.terms), updates).run(CASE.start, stop.MaxIter(4))
+        for H in (CASE.problem.coupling, coupling)
+    )
+    assert coupling.shared[0] == coupling.shared[-1] == len(CASE.start)  # the tests at both ends
+    assert len(coupling.shared) == 3
+    assert [visit.audited for visit in shared.state.visits] == [visit.audited for visit in alone.state.visits]
+    assert shared.state.checks == alone.state.checks
+    assert shared.certificate.verdict is alone.certificate.verdict
+
+
+def test_an_audit_in_threads_finds_the_fault_of_its_block():
+    class Lying(tecu.Embed):
+        def audit(self, sub, step, thorough=True):
+            return f"block {sub.block!r} lies"
+
+    blocks = list(CASE.problem.blocks)
+    updates = {block: tecu.Embed(strategies.ProxGradient()) for block in blocks}
+    updates[blocks[1]] = Lying(strategies.ProxGradient())
+    problem = tecu.Problem(Watched(CASE.problem.coupling), CASE.problem.terms)
+    visits = tecu.Solver(problem, updates).run(CASE.start, stop.MaxIter(2)).state.visits
+    assert [visit.block for visit in visits.of_sweep(2) if visit.fault] == [blocks[1]]

@@ -50,12 +50,13 @@ def check_gradients(
     wrongly zero is seen. At the start a gradient of the wrong shape, or one that is not finite, is refused; and a
     Hessian is tested.
     """
-    return [
-        _check_gradient(
-            problem, restrict(block, z), dict(z), value, block, np.random.default_rng((seed, 4, i)), name, at_start
-        )
-        for i, block in enumerate(z)
-    ]
+
+    def check(numbered: tuple[int, str]) -> Check:
+        i, block = numbered
+        rng = np.random.default_rng((seed, 4, i))
+        return _check_gradient(problem, restrict(block, z), dict(z), value, block, rng, name, at_start)
+
+    return problem.each(check, list(enumerate(z)))
 
 
 def _check_gradient(

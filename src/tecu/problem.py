@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from tecu import arrays
 from tecu.arrays import Array
@@ -13,6 +13,9 @@ from tecu.protocols import Blocks, Coupling, Restricted, Term
 from tecu.subproblem import SubProblem
 
 __all__ = ["Problem", "SubProblem"]
+
+P = TypeVar("P")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -75,6 +78,17 @@ class Problem:
         """``H`` as a function of one block."""
         own = getattr(self.coupling, "restrict", None)
         return Restricted(self.coupling, block, z) if own is None else own(block, z)
+
+    def each(self, function: Callable[[P], T], items: Sequence[P]) -> list[T]:
+        """``function`` of each of some items, of which none needs another; side by side where the coupling can."""
+        own: Callable[[Callable[[P], T], Sequence[P]], list[T]] | None = getattr(self.coupling, "each", None)
+        return [function(item) for item in items] if own is None else own(function, items)
+
+    def begin_sweep(self, z: Blocks) -> None:
+        """Tell a coupling that wants to know it that the blocks are about to be visited."""
+        own = getattr(self.coupling, "begin_sweep", None)
+        if own is not None:
+            own(z)
 
     def stationarity(self, z: Blocks) -> float:
         """How far ``z`` is from a critical point: ``sqrt(sum_b dist(-grad_b H, subdiff term_b)^2)``.

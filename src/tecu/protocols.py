@@ -61,6 +61,12 @@ class Coupling(Protocol):
         the exact minimiser of ``term(u) + H(u, others) + eta/2 ||u - z[block]||^2``.
     ``restrict(block, z)``
         ``H`` as a function of that block alone (:class:`Restricted`), so that work is shared within a visit.
+    ``each(function, items)``
+        the answers of a function for items that do not need each other, in their order. For a coupling with threads
+        of its own: the tests and the audits of several blocks then run side by side, and its methods with them.
+    ``begin_sweep(z)``
+        called before the first visit of a sweep. What a coupling carries from visit to visit and does not get from
+        ``z`` alone, it can give up here: then a run that was resumed repeats every bit.
     """
 
     def value(self, z: Blocks) -> float:

@@ -237,6 +237,7 @@ class Solver:
         known = state.coupling
         # A value that was handed on comes from the one a visit before, and carries the rounding of that one.
         older = state.visits[-2].value if len(state.visits) > 1 else state.start_value
+        self.problem.begin_sweep(z)
         for block in self._order(t):
             index = len(log_) + (pending is not None)
             entered = time.perf_counter()

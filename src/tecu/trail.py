@@ -51,12 +51,18 @@ class Trail:
 def audited(problem: Problem, updates: Mapping[str, Update], state: State, trail: Trail) -> State:
     """The state with each block's last visit audited."""
     visits = list(state.visits)
-    for block, latest in trail.last.items():
-        visit = visits[latest.visit]
-        if not visit.audited:
-            sub = SubProblem.of(problem, block, latest.z, memory=dict(state.memory[block]))
-            fault = updates[block].audit(sub, latest.step)
-            visits[latest.visit] = replace(visit, audited=True, fault=visit.fault or fault)
+
+    def fault(block: str) -> str | None:
+        latest = trail.last[block]
+        sub = SubProblem.of(problem, block, latest.z, memory=dict(state.memory[block]))
+        return updates[block].audit(sub, latest.step)
+
+    # The latest first: of that place the coupling still knows most.
+    latest_first = sorted(trail.last, key=lambda block: -trail.last[block].visit)
+    blocks = [block for block in latest_first if not visits[trail.last[block].visit].audited]
+    for block, found in zip(blocks, problem.each(fault, blocks), strict=True):
+        place = trail.last[block].visit
+        visits[place] = replace(visits[place], audited=True, fault=visits[place].fault or found)
     return replace(state, visits=VisitLog(visits, len(visits)))
 
 

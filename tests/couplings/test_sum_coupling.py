@@ -147,3 +147,15 @@ def test_functions_answer_what_they_were_given():
         couplings.Functions(H.value, {"x": H.value}, lipschitz={"q": 1.0})
     with pytest.raises(TypeError, match=r"hessian\['x'\] must be a function"):
         couplings.Functions(H.value, {"x": H.value}, hessian={"x": 1.0})
+
+
+def test_a_sum_tells_its_parts_that_a_sweep_begins():
+    told = []
+
+    class Told(couplings.Difference):
+        def begin_sweep(self, z):
+            told.append((self.weight, z))
+
+    z = {name: np.zeros(2) for name in "xvw"}
+    (Told("x", "v", 2.0) + couplings.Difference("v", "w", 1.0) + Told("x", "w", 3.0)).begin_sweep(z)
+    assert told == [(2.0, z), (3.0, z)]

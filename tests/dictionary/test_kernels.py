@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from tecu.dictionary import coding, make_sparse_data, online, plain, replacement
+from tecu.dictionary import coding, make_sparse_data, online, plain, replacement, sweeps
 from tecu.dictionary.online import Coder
 from tecu.dictionary.replacement import free_slots, replace_atoms
 from tecu.dictionary.rows import Rows
@@ -168,9 +168,9 @@ def test_column_sweep_agrees_with_its_twin_and_reports_its_descent(ball, eta, m,
     A, B = plain.totals(W, Y)
     A[:, 1], A[1] = 0, 0  # an atom that no code uses
     B[1] = 0
-    assert (np.count_nonzero(A) < coding.SPARSE_TOTALS * A.size) == (share == 0.02)  # either way of the sweep
+    assert (np.count_nonzero(A) < sweeps.SPARSE_TOTALS * A.size) == (share == 0.02)  # either way of the sweep
     new = D.copy()
-    descent = coding.sweep(new, D, A, B, eta, ball)
+    descent = sweeps.sweep(new, D, A, B, eta, ball)
     np.testing.assert_allclose(new, plain.sweep(D, A, B, eta, ball), atol=1e-10)
 
     def objective(x):
@@ -265,8 +265,8 @@ def test_the_judge_sees_the_atoms_that_a_batch_was_coded_with_however_many_threa
     for threads in (1, 2):
         team = Workers(threads)
         learner = online.OnlineDictionary(D, online.Coder(0.01), team=team)
-        judged = online.Judged(D, team)
-        learner.absorb(lambda piece: Y[piece], len(Y), 0.0, judge=judged)
+        judged = online.Judged(D)
+        learner.absorb(lambda piece: Y[piece], len(Y), 0.0, judged=judged)
         assert np.abs(learner.D - D).max() > 1e-3  # it has been swept over
         seen.append((judged.energy, judged.worst.squares, learner.D))
         codes = coding.greedy(Y @ D.T, D @ D.T, stop=0.01, cap=6).csr(150)
@@ -289,21 +289,46 @@ def test_threads_give_the_same_sweep(m):
     team = Workers(2)
     for options in ({}, {"team": team}):
         new = D.copy()
-        coding.sweep(new, D, A, B, **options)
+        sweeps.sweep(new, D, A, B, **options)
         np.testing.assert_allclose(new, expected, atol=1e-10)
     np.testing.assert_allclose(team.gram(D), D @ D.T, atol=1e-14)
     team.close()
 
 
+@pytest.mark.parametrize("scale", [1.0, 2.0**60])  # the lengths of large totals leave the range of float32
+@pytest.mark.parametrize("ball", [False, True])
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_a_sweep_in_halves_shows_each_half_the_other_as_it_was(threads, ball, scale):
+    rng = np.random.default_rng(2)
+    m = 151
+    W, Y = rng.normal(size=(300, m)) * (rng.random((300, m)) < 0.02), rng.normal(size=(300, 10))
+    D = rng.normal(size=(m, 10))
+    D /= np.linalg.norm(D, axis=1, keepdims=True)
+    A, B = plain.totals(W, Y)
+    halves = np.arange(75), np.arange(75, m)
+    expected = np.empty_like(D)
+    for own, other in (halves, halves[::-1]):
+        order = np.concatenate([own, other])  # those that come first see the rest as it was
+        expected[own] = plain.sweep(D[order], A[np.ix_(order, order)], B[order], 0.0, ball)[: len(own)]
+    new, team = D.astype(np.float32), Workers(threads)
+    A, B = (total.astype(np.float32) * np.float32(scale) for total in (A, B))
+    answers = sweeps.sweep_in_halves(new, A, B, ball, team, [lambda: new.copy(), lambda: "beside"])
+    team.close()
+    np.testing.assert_allclose(new, expected, atol=1e-5)
+    np.testing.assert_array_equal(answers[0], D.astype(np.float32))
+    assert answers[1:] == ["beside"]
+    assert np.abs(expected - plain.sweep(D, A / scale, B / scale, 0.0, ball)).max() > 1e-3  # another sweep than in turn
+
+
 ONCE = """
 import numpy as np
-from tecu.dictionary import coding
+from tecu.dictionary import coding, sweeps
 rng = np.random.default_rng(0)
 D = rng.normal(size=(70, 20)).astype(np.float32)
 D /= np.linalg.norm(D, axis=1, keepdims=True)
 codes = coding.greedy(rng.normal(size=(50, 20)).astype(np.float32) @ D.T, D @ D.T, stop=0.05, cap=8).csr(70)
-coding.sweep(D, D, np.abs(D @ D.T), rng.normal(size=D.shape).astype(np.float32))
-coding.sweep(D, D, np.diag(np.diagonal(D @ D.T)).copy(), rng.normal(size=D.shape).astype(np.float32))
+sweeps.sweep(D, D, np.abs(D @ D.T), rng.normal(size=D.shape).astype(np.float32))
+sweeps.sweep(D, D, np.diag(np.diagonal(D @ D.T)).copy(), rng.normal(size=D.shape).astype(np.float32))
 print(codes.data.tobytes().hex(), D.tobytes().hex())
 """
 

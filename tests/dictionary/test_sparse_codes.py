@@ -126,7 +126,7 @@ def test_totals_are_kept_only_where_to_sum_them_anew_gives_the_same_bits(order):
     H = BatchedFactorization(rng.normal(size=(90, 7)), [slice(0, 30), slice(30, 60), slice(60, 90)])
     W = {name: csr_array(rng.normal(size=(30, 9)) * (rng.random((30, 9)) < 0.3)) for name in order}
     z = {name: csr_array((30, 9)) for name in H.names} | {"D": rng.normal(size=(7, 9))}
-    H.restrict("W0", z)
+    H.begin_sweep(z)
     totals = H.totals(z)
     for name in order:
         z = z | {name: W[name] * rng.normal()}
@@ -134,7 +134,7 @@ def test_totals_are_kept_only_where_to_sum_them_anew_gives_the_same_bits(order):
     in_order = order == tuple(sorted(set(order)))
     assert totals.is_sum_of(z) is in_order
     assert not totals.is_sum_of(z | {"W0": z["W0"].copy()})
-    H.restrict("W0", z)
+    H.begin_sweep(z)
     again = H.totals(z)
     assert (again is totals) is in_order
     fresh = BatchedFactorization(H.data, H.batches).totals(z)

@@ -56,6 +56,12 @@ class Sum(BlockCoupling):
         """``H`` as a function of one block."""
         return SumRestricted(self, block, z)
 
+    def begin_sweep(self, z: Blocks) -> None:
+        """Tell the parts that want to know it."""
+        for part in self.parts:
+            if (begin := getattr(part, "begin_sweep", None)) is not None:
+                begin(z)
+
 
 class SumRestricted(Restricted):
     """The parts of a sum that depend on a block, each as a function of it, and the value of the others."""

@@ -1,14 +1,13 @@
-"""Sparse coding and column sweeps for whole batches: the compiled kernels behind plain calls.
+"""Sparse coding of whole batches: the compiled kernels behind plain calls.
 
 Samples and atoms are rows: ``Y`` samples x features, ``D`` atoms x features, codes samples x atoms.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -20,15 +19,8 @@ Matrix = np.ndarray[Any, Any]
 PIVOT = 1e-3
 """An atom whose squared distance to the span of those already chosen is below this adds nothing but noise."""
 
-LARGE_TOTALS = 40  # totals between 2^-40 and 2^40 are taken as they are
-SWEEP_BLOCK, BLOCKS_A_MEETING = 96, 3
-"""Atoms between two matrix products of a column sweep, and such blocks between two meetings of threads."""
-
 TILE = 1 << 18
 """Correlations at a time."""
-
-SPARSE_TOTALS, ROWS_SEEN = 0.2, 32
-"""Totals with fewer entries than this share, by so many of their rows, are swept over entry by entry."""
 
 ALONE = Workers(1)
 
@@ -204,59 +196,3 @@ def descend(
         float(lower), float(upper), moves, accuracy, codes.indices, codes.data, codes.indptr[1:],
     )  # fmt: skip
     return codes.csr(len(gram))
-
-
-def sweep(
-    D: Matrix,
-    previous: Matrix,
-    A: Matrix,
-    B: Matrix,
-    eta: float = 0.0,
-    ball: bool = False,
-    team: Workers = ALONE,
-) -> float:
-    """One pass of exact minimisation over the atoms, in place; returns by how much the objective fell.
-
-    Atom ``j`` becomes the minimiser of ``1/2 <A, DD'> - <B, D> + eta/2 ||D - previous||^2`` over the unit sphere (or
-    ball), the others held. Blocks of atoms share one matrix product: the same iterates, faster. Threads take several
-    blocks at a time, so that they meet less often.
-    """
-    from tecu.dictionary.kernels_atoms import sweep_block
-
-    exponent = int(np.frexp(np.max(np.abs(B), initial=0.0))[1])
-    if abs(exponent) > LARGE_TOTALS:  # lengths would leave the range of float32; a power of two changes nothing else
-        A, B = (np.ldexp(total, -exponent) for total in (A, B))
-        return float(np.ldexp(sweep(D, previous, A, B, math.ldexp(eta, -exponent), ball, team), exponent))
-    m, n = D.shape
-    few = has_few_entries(A)
-    changes = np.zeros((1 if few else SWEEP_BLOCK, n), D.dtype)
-    scratch = changes, np.arange(m + 1, dtype=np.int32), np.empty(m, D.dtype)
-    eta = D.dtype.type(eta)
-    if few:
-        return float(sweep_block(D, previous, 0, np.empty_like(B), A, B, eta, ball, True, *scratch))
-    size = SWEEP_BLOCK * (1 if team.count == 1 else BLOCKS_A_MEETING)
-    slopes, before = np.empty((size, n), D.dtype), np.empty((size, n), D.dtype)
-    descent = 0.0
-    for first in range(0, m, size):
-        end = min(first + size, m)
-        U = slopes[: end - first]
-        team.map(partial(_slopes, D, A[first:end], B[first:end], U), n)
-        before[: end - first] = D[first:end]
-        for a in range(first, end, SWEEP_BLOCK):
-            b = min(a + SWEEP_BLOCK, end)
-            descent += sweep_block(D, previous, a, U[a - first : b - first], A, B, eta, ball, False, *scratch)
-            if b < end:  # what the later blocks of this meeting have to know of it
-                U[b - first :] -= A[b:end, a:b] @ (D[a:b] - before[a - first : b - first])
-    return descent
-
-
-def has_few_entries(A: Matrix) -> bool:
-    """Whether a column sweep on such totals goes entry by entry, in one thread."""
-    some = A[:: max(1, len(A) // ROWS_SEEN)] != 0  # truth values: to count floats takes eight times as long
-    return bool(np.count_nonzero(some) < SPARSE_TOTALS * some.size)
-
-
-def _slopes(D: Matrix, A: Matrix, B: Matrix, U: Matrix, columns: slice) -> None:
-    """``U = B - A D`` for some features."""
-    product = np.matmul(A, D[:, columns], out=U[:, columns])
-    np.subtract(B[:, columns], product, out=product)

@@ -15,6 +15,7 @@ from tecu import arrays, terms
 from tecu.audit import Claim
 from tecu.dictionary.coding import Matrix, sign_mask, tile_height
 from tecu.dictionary.coupling import CodesOfBatch
+from tecu.dictionary.totals import is_for_kernels
 from tecu.subproblem import SubProblem
 from tecu.updates import Embed
 from tecu.updates.base import Step
@@ -66,7 +67,7 @@ def confirmed(sub: SubProblem, claim: Claim) -> bool:
 
 def _is_plain(codes: arrays.Array) -> bool:
     """Whether the kernels can read such codes."""
-    return bool(codes.has_canonical_format and codes.indices.dtype == codes.indptr.dtype == np.int32)
+    return bool(codes.has_canonical_format and is_for_kernels(codes))
 
 
 def _recomputed(

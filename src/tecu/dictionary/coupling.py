@@ -10,9 +10,10 @@ ever formed but in :meth:`BatchedFactorization.value`.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import Any
+from threading import RLock
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -20,12 +21,20 @@ from tecu.arrays import inner
 from tecu.couplings.base import BlockCoupling, QuadraticRestricted
 from tecu.dictionary.coding import Matrix
 from tecu.dictionary.rows import Rows
-from tecu.dictionary.totals import Atoms, FollowingTotals, Totals, _half_misfit, _largest_eigenvalue
+from tecu.dictionary.totals import (
+    Atoms,
+    FollowingTotals,
+    Totals,
+    _half_misfit,
+    _largest_eigenvalue,
+    is_for_kernels,
+    misfits_of,
+)
 from tecu.dictionary.workers import Workers
 from tecu.protocols import Blocks, Memory
 
-ENTRIES = 256
-"""Entries of a gradient at a time: few enough for their copies of samples and atoms to stay in the cache."""
+P = TypeVar("P")
+T = TypeVar("T")
 
 
 class BatchedFactorization(BlockCoupling):
@@ -53,6 +62,7 @@ class BatchedFactorization(BlockCoupling):
         self.half_square = 0.5 * self.rows.square()
         self._totals: FollowingTotals | None = None
         self._sweep_begins = False
+        self._lock = RLock()  # blocks are tested and audited side by side
         self._atoms: Atoms | None = None
         self._visited: dict[str, tuple[dict[str, Any], float]] = {}
         self._misfits: dict[str, tuple[Any, Matrix, float]] = {}
@@ -77,26 +87,29 @@ class BatchedFactorization(BlockCoupling):
 
     def atoms(self, D: Matrix) -> Atoms:
         """The dictionary by rows, with its Gram matrix; computed once for a dictionary."""
-        if self._atoms is None or self._atoms.source is not D:
-            self._atoms = Atoms(D, self.team)
-        return self._atoms
+        atoms = self._atoms
+        if atoms is None or atoms.source is not D:
+            atoms = self._atoms = Atoms(D, self.team)
+        return atoms
 
     def totals(self, z: Blocks) -> Totals:
         """``A`` and ``B`` for the codes in ``z``."""
-        if self._totals is None or (self._sweep_begins and not self._totals.is_sum_of(z)):
-            self._totals = FollowingTotals(self, z)
-        self._sweep_begins = False
-        self._totals.follow(z)
-        return self._totals
+        with self._lock:
+            if self._totals is None or (self._sweep_begins and not self._totals.is_sum_of(z)):
+                self._totals = FollowingTotals(self, z)
+            self._sweep_begins = False
+            self._totals.follow(z)
+            return self._totals
 
     def value_by_totals(self, block: str, z: Blocks) -> float:
         """``H(z)`` through the totals; at the place of any block's latest visit it is known from then."""
-        for visited, value in self._visited.values():
-            if all(visited[name] is z[name] for name in self.blocks):
-                return value
-        value = self.totals(z).value(self.atoms(z["D"]))
-        self._visited[block] = (dict(z), value)
-        return value
+        with self._lock:
+            for visited, value in self._visited.values():
+                if all(visited[name] is z[name] for name in self.blocks):
+                    return value
+            value = self.totals(z).value(self.atoms(z["D"]))
+            self._visited[block] = (dict(z), value)
+            return value
 
     def magnitude(self, value: float, u: Any) -> float:
         """What rounding errors of ``H`` by totals are relative to.
@@ -111,10 +124,10 @@ class BatchedFactorization(BlockCoupling):
 
     def value(self, z: Blocks) -> float:
         """``H(z)``, by residual; a batch whose codes and dictionary are those of the last call is known."""
-        D = z["D"]
-        if self._atom_rows is None or self._atom_rows[0] is not D:
-            self._atom_rows = (D, np.ascontiguousarray(D.T))
-        rows, known = self._atom_rows[1], dict(self._misfits)
+        D, held = z["D"], self._atom_rows
+        if held is None or held[0] is not D:
+            held = self._atom_rows = (D, np.ascontiguousarray(D.T))
+        rows, known = held[1], dict(self._misfits)
         fresh = [name for name in self.names if not _holds(known.get(name), z[name], D)]
         team = self.team if len(fresh) == 1 else None  # of several, each is for one thread
 
@@ -130,12 +143,16 @@ class BatchedFactorization(BlockCoupling):
     def restrict(self, block: str, z: Blocks) -> CodesOfBatch | Dictionary:
         """``H`` as a function of one batch's codes, or of the dictionary."""
         self.require(block)
-        if block == "D":
-            return Dictionary(self, block, z)
-        if block == self.names[0]:
-            self._sweep_begins = True  # totals that are no plain sum are summed anew: a resumed run repeats every bit
-            self._visited.clear()
-        return CodesOfBatch(self, block, z)
+        return Dictionary(self, block, z) if block == "D" else CodesOfBatch(self, block, z)
+
+    def begin_sweep(self, z: Blocks) -> None:
+        """Totals that are no plain sum will be summed anew: a resumed run repeats every bit."""
+        self._sweep_begins = True
+        self._visited.clear()
+
+    def each(self, function: Callable[[P], T], items: Sequence[P]) -> list[T]:
+        """``function`` of each of some items, by the threads that share a batch."""
+        return self.team.each(function, items)
 
 
 def _holds(known: tuple[Any, Matrix, float] | None, codes: Any, D: Matrix) -> bool:
@@ -196,16 +213,14 @@ class CodesOfBatch(QuadraticRestricted):
         return gradient
 
     def grad_entries(self, u: Any, rows: Matrix, columns: Matrix) -> Matrix:
-        """The gradient at a few places; those of a row cost least side by side."""
-        D = self.atoms.rows
-        begins = np.diff(rows, prepend=-1) != 0  # where a row follows another one
-        some, place = rows[begins], np.cumsum(begins) - 1
-        misfits = u[some] @ D - self.samples[some]
-        entries = np.empty(len(rows), np.result_type(misfits, D))
-        for start in range(0, len(rows), ENTRIES):
-            part = slice(start, start + ENTRIES)
-            np.einsum("ij,ij->i", misfits.take(place[part], 0), D.take(columns[part], 0), out=entries[part])
-        return entries
+        """The gradient at a few places."""
+        from tecu.dictionary.kernels_audit import products_at
+
+        Y, D = self.samples, self.atoms.rows
+        misfits = misfits_of(Y, u, D)[0] if is_for_kernels(u) else Y - u @ D
+        entries = np.empty(len(rows), D.dtype)
+        products_at(misfits, D, rows, columns, entries)
+        return np.negative(entries, out=entries)
 
     def hessian(self, v: Any) -> Matrix:
         """``v G``."""
@@ -231,10 +246,11 @@ class Dictionary(QuadraticRestricted):
 
     @cached_property
     def _totals(self) -> tuple[Matrix, Matrix, float]:
-        totals = self.coupling.totals(self.z)
-        dtype = self.previous.dtype
-        value = self.coupling.value_by_totals(self.block, self.z)
-        return totals.unfolded(dtype, self.coupling.team), totals.B.astype(dtype), value
+        coupling, dtype = self.coupling, self.previous.dtype
+        with coupling._lock:
+            totals = coupling.totals(self.z)
+            value = coupling.value_by_totals(self.block, self.z)
+            return totals.unfolded(dtype, coupling.team), totals.B.astype(dtype), value
 
     @property
     def A(self) -> Matrix:

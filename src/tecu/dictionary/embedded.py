@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 from tecu.arrays import Array, inner, norm
-from tecu.dictionary.coding import Codes, Matrix, descend, greedy, polish_samples, sweep, tile_height
+from tecu.dictionary.coding import Codes, Matrix, descend, greedy, polish_samples, tile_height
 from tecu.dictionary.coupling import CodesOfBatch, Dictionary
+from tecu.dictionary.sweeps import sweep
 from tecu.inexact import Candidate, Numbers
 from tecu.subproblem import SubProblem
 
@@ -160,17 +161,16 @@ class ColumnSweeps:
         smooth = sub.smooth
         assert isinstance(smooth, Dictionary)
         atoms, previous = np.array(u.T, order="C"), np.ascontiguousarray(sub.previous.T)
-        descent = 0.0
+        tau, descent = smooth.lipschitz(sub.memory) + sub.eta, 0.0
         while True:
             descent += sweep(atoms, previous, smooth.A, smooth.B, sub.eta, self.ball, smooth.coupling.team)
-            yield self.candidate(sub, smooth, atoms, previous, -descent)
+            yield self.candidate(sub, smooth, atoms, previous, -descent, tau)
 
     def candidate(
-        self, sub: SubProblem, smooth: Dictionary, atoms: Matrix, previous: Matrix, change: float
+        self, sub: SubProblem, smooth: Dictionary, atoms: Matrix, previous: Matrix, change: float, tau: float
     ) -> Candidate:
         """The prox point of ``atoms``, its error and its change of the sub-problem, for two matrix products."""
         A, B, eta, team = smooth.A, smooth.B, sub.eta, smooth.coupling.team
-        tau = smooth.lipschitz(sub.memory) + eta
         gradient, point, back = (np.empty_like(atoms) for _ in range(3))
 
         def step(rows: slice) -> None:

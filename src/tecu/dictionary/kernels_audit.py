@@ -1,4 +1,4 @@
-"""A compiled part of the audit: how far codes are from their own prox point, and what they change.
+"""Compiled parts of audits and tests: how far codes are from their own prox point, entries of a gradient.
 
 This module imports numba: import it lazily.
 """
@@ -47,3 +47,14 @@ def gap_and_change(
         for f in range(after.size):
             change += (np.float64(after[f]) - np.float64(before[f])) * (np.float64(after[f]) + np.float64(before[f]))
     return total, change
+
+
+@compiled
+def products_at(left: Any, right: Any, rows: Any, columns: Any, products: Any) -> Any:
+    """``<left_i, right_j>`` for some pairs ``(i, j)``."""
+    for k in range(rows.size):
+        a, b = left[rows[k]], right[columns[k]]
+        total = 0.0
+        for f in range(a.size):
+            total += np.float64(a[f]) * np.float64(b[f])
+        products[k] = total

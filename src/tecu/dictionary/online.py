@@ -16,9 +16,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tecu.dictionary.coding import Codes, Matrix, greedy, has_few_entries, sweep, tile_height
+from tecu.dictionary.coding import Codes, Matrix, greedy, tile_height
 from tecu.dictionary.replacement import replace_atoms
 from tecu.dictionary.rows import Rows
+from tecu.dictionary.sweeps import sweep_in_halves
+from tecu.dictionary.totals import misfits_of
 from tecu.dictionary.workers import Workers
 
 log = logging.getLogger("tecu")
@@ -101,12 +103,11 @@ class OnlineDictionary:
         keep: float,
         looseness: float = 1.0,
         share: float = 1.0,
-        judge: Callable[[list[Coded], Matrix], None] | None = None,
+        judged: Judged | None = None,
     ) -> None:
         """Code a batch, add it to totals of which ``keep`` is kept, sweep over the atoms.
 
-        ``judge`` is shown the batch and the atoms that it was coded with, at the same time as the sweep goes on if
-        that leaves a thread.
+        What is ``judged`` are the codes of the batch, with the atoms that it was coded with.
         """
         from tecu.dictionary.kernels_atoms import add_totals
 
@@ -126,12 +127,10 @@ class OnlineDictionary:
         parts = self.team.map(code, size, height)
         self._forget_all(keep)
         add_totals([(part.codes, part.samples, self.weight) for part in parts], self.A, self.B, self.team, fold=False)
-        steps: list[Callable[[], object]] = [partial(sweep, D, D, self.A, self.B, 0.0, self.ball, self.team)]
-        if judge is not None and self.team.count > 1 and has_few_entries(self.A):  # a sweep for one thread only
-            steps.append(partial(judge, parts, D.copy()))
-        elif judge is not None:
-            judge(parts, D)
-        self.team.each(lambda step: step(), steps)
+        looks = [] if judged is None else [partial(look, part, D) for part in parts]
+        seen = sweep_in_halves(D, self.A, self.B, self.ball, self.team, looks)
+        if judged is not None:
+            judged.add(seen)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "_gram"}
@@ -149,15 +148,6 @@ class OnlineDictionary:
     def forget(self, atoms: Matrix) -> None:
         """Atoms that were replaced begin without a past."""
         self.A[atoms], self.A[:, atoms], self.B[atoms] = 0, 0, 0
-
-
-def misfits_of(Y: Matrix, codes: Codes, D: Matrix) -> tuple[Matrix, Matrix]:
-    """``Y - codes @ D`` and the squared lengths of its rows, in float64."""
-    from tecu.dictionary.kernels_atoms import misfits
-
-    rows, squares = np.empty(Y.shape, D.dtype), np.empty(len(Y))
-    misfits(codes.indptr, codes.indices, codes.data, Y, D, rows, squares)
-    return rows, squares
 
 
 def loose_start(
@@ -184,7 +174,7 @@ def loose_start(
     settings = list(zip(GAINS, LENGTHS, MEMORY, strict=True))[:passes]
     for number, (looseness, share, memory) in enumerate(settings):
         keep = max(0.0, 1.0 - 1.0 / (memory * count))
-        judged = Judged(D, online.team) if number else None
+        judged = Judged(D) if number else None
         chosen = random.permutation(len(rows))[:seen]
         for batch in np.array_split(chosen, count):
             samples = partial(_scaled, rows, np.sort(batch), unit)
@@ -219,19 +209,17 @@ def unit_of(rows: Rows) -> float:
 class Judged:
     """How samples do with their codes: the energy of each atom, and the largest misfits."""
 
-    def __init__(self, D: Matrix, team: Workers) -> None:
+    def __init__(self, D: Matrix) -> None:
         self.energy, self.worst = np.zeros(len(D)), Worst(len(D), D.shape[1], D.dtype)
-        self.team = team
 
-    def __call__(self, parts: list[Coded], D: Matrix) -> None:
-        """Look at some more samples, coded with the atoms ``D``."""
-        judged = self.team.each(partial(_judged, D), parts)
-        misfits, squares, energies = zip(*judged, strict=True)
+    def add(self, seen: Sequence[tuple[Matrix, Matrix, Matrix]]) -> None:
+        """Take what :func:`look` found in some more samples."""
+        misfits, squares, energies = zip(*seen, strict=True)
         self.energy += sum(energies)
         self.worst.add(misfits, squares)
 
 
-def _judged(D: Matrix, part: Coded) -> tuple[Matrix, Matrix, Matrix]:
+def look(part: Coded, D: Matrix) -> tuple[Matrix, Matrix, Matrix]:
     """Misfits, their squared lengths, and the sum of the squared coefficients by atoms."""
     energy = np.bincount(part.codes.indices, part.codes.data.astype(np.float64) ** 2, len(D))
     return *misfits_of(part.samples, part.codes, D), energy

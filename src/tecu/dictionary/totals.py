@@ -134,12 +134,26 @@ def _sorted(codes: Any) -> Any:
     return codes if codes.has_sorted_indices else codes.sorted_indices()
 
 
+def is_for_kernels(codes: Any) -> bool:
+    """Whether indices are as usual; others are rare, and not worth kernels of their own."""
+    return bool(codes.indices.dtype == codes.indptr.dtype == np.int32)
+
+
+def misfits_of(Y: Matrix, codes: Any, D: Matrix) -> tuple[Matrix, Matrix]:
+    """``Y - codes @ D`` and the squared lengths of its rows, in float64; codes have 32-bit indices."""
+    from tecu.dictionary.kernels_atoms import misfits
+
+    rows, squares = np.empty(Y.shape, D.dtype), np.empty(len(Y))
+    misfits(codes.indptr, codes.indices, codes.data, Y, D, rows, squares)
+    return rows, squares
+
+
 def _half_misfit(Y: Matrix, codes: Any, atoms: Matrix, team: Workers | None = None) -> float:
     """``1/2 ||Y - codes @ atoms||^2``, summed in float64."""
     from tecu.dictionary.kernels_atoms import misfits
 
     squares, indptr, indices = np.empty(len(Y)), codes.indptr, codes.indices
-    if indices.dtype != np.int32 or indptr.dtype != np.int32:  # rare, and not worth a kernel of its own
+    if not is_for_kernels(codes):
         misfit = codes @ atoms - Y
         return 0.5 * float(inner(misfit, misfit))
 

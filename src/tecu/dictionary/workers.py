@@ -69,12 +69,16 @@ class Workers:
     def map(self, function: Callable[[slice], T], size: int, height: int | None = None) -> list[T]:
         """``function`` of ``count`` equal slices of ``range(size)``, in their order.
 
-        With a ``height``, threads get several slices each, no higher than that, and whoever is free does the next.
+        With a ``height``, threads get several slices each, no higher than that, and whoever is free does the next; the
+        last ones are half as high, so that nobody waits long for the others.
         """
         count = max(1, min(self.count, size // SMALLEST_PIECE))
+        edges = list(range(count + 1))
         if height is not None and self.count > 1:
-            count = max(1, self.count * math.ceil(size / (self.count * height)))
-        return self.each(function, _slices([size * i // count for i in range(count + 1)]))
+            halves = 2 * self.count * math.ceil(size / (self.count * height))
+            last = max(0, halves - 2 * self.count)
+            edges = [*range(0, last, 2), *range(last, halves + 1)]
+        return self.each(function, _slices([size * edge // max(1, edges[-1]) for edge in edges]))
 
     def each(self, function: Callable[[P], T], pieces: Sequence[P]) -> list[T]:
         """``function`` of each of some pieces; whoever is free does the next."""
