@@ -75,6 +75,7 @@ class Codes:
         return Codes(indptr, self.indices[: len(used)][used], data[used])
 
 
+@lru_cache(maxsize=8)
 def sign_mask(dtype: Any, positive: bool) -> Any:
     """What the argmax of a kernel keeps of a float's bits: all but the sign, or all when codes must be positive."""
     integer = np.int32 if np.dtype(dtype).itemsize == 4 else np.int64

@@ -126,11 +126,13 @@ class OnlineDictionary:
 
         parts = self.team.map(code, size, height)
         self._forget_all(keep)
+        before = np.diagonal(self.A).copy()
         add_totals([(part.codes, part.samples, self.weight) for part in parts], self.A, self.B, self.team, fold=False)
-        looks = [] if judged is None else [partial(look, part, D) for part in parts]
-        seen = sweep_in_halves(D, self.A, self.B, self.ball, self.team, looks)
+        energy = (np.diagonal(self.A).astype(np.float64) - before) / self.weight
+        looks = [] if judged is None else [partial(misfits_of, *part, D) for part in parts]
+        misfits = sweep_in_halves(D, self.A, self.B, self.ball, self.team, looks)
         if judged is not None:
-            judged.add(seen)
+            judged.add(energy, misfits)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "_gram"}
@@ -180,7 +182,7 @@ def loose_start(
             samples = partial(_scaled, rows, np.sort(batch), unit)
             online.absorb(samples, len(batch), keep, looseness, share, judged)
         if judged is not None:
-            slots = replace_atoms(online.D, judged.energy, judged.worst.residuals, online.team)
+            slots = replace_atoms(online.D, judged.energy, judged.worst.largest_first()[0], online.team)
             online.forget(slots)
             replaced += len(slots)
         report(f"loose pass {number + 1} of {len(settings)}: {replaced} atoms replaced so far")
@@ -212,33 +214,32 @@ class Judged:
     def __init__(self, D: Matrix) -> None:
         self.energy, self.worst = np.zeros(len(D)), Worst(len(D), D.shape[1], D.dtype)
 
-    def add(self, seen: Sequence[tuple[Matrix, Matrix, Matrix]]) -> None:
-        """Take what :func:`look` found in some more samples."""
-        misfits, squares, energies = zip(*seen, strict=True)
-        self.energy += sum(energies)
-        self.worst.add(misfits, squares)
-
-
-def look(part: Coded, D: Matrix) -> tuple[Matrix, Matrix, Matrix]:
-    """Misfits, their squared lengths, and the sum of the squared coefficients by atoms."""
-    energy = np.bincount(part.codes.indices, part.codes.data.astype(np.float64) ** 2, len(D))
-    return *misfits_of(part.samples, part.codes, D), energy
+    def add(self, energy: Matrix, misfits: Sequence[tuple[Matrix, Matrix]]) -> None:
+        """Take the squared coefficients of some more samples, summed by atoms, and their misfits with the squares."""
+        self.energy += energy
+        self.worst.add(*zip(*misfits, strict=True))
 
 
 class Worst:
     """The ``count`` largest residuals seen, without keeping the others."""
 
     def __init__(self, count: int, n_features: int, dtype: Any) -> None:
-        self.count = count
-        self.residuals = np.empty((0, n_features), dtype)
-        self.squares = np.empty(0)
+        self._residuals, self._squares = np.zeros((count, n_features), dtype), np.zeros(count)
 
     def add(self, residuals: Sequence[Matrix], squares: Sequence[Matrix]) -> None:
-        """Look at some more, with their squared lengths."""
-        least = self.squares.min() if len(self.squares) == self.count else 0.0
+        """Look at some more, with their squared lengths. Only those that get in are copied."""
+        count, least = len(self._squares), self._squares.min()
         chosen = [np.flatnonzero(square > least) for square in squares]
-        found = np.concatenate([self.squares, *(part[rows] for part, rows in zip(squares, chosen, strict=True))])
-        if len(found) > len(self.squares):
-            more = (part[rows] for part, rows in zip(residuals, chosen, strict=True))
-            order = np.argsort(-found, kind="stable")[: self.count]
-            self.residuals, self.squares = np.concatenate([self.residuals, *more])[order], found[order]
+        found = np.concatenate([self._squares, *(part[rows] for part, rows in zip(squares, chosen, strict=True))])
+        kept = np.zeros(len(found), dtype=bool)
+        kept[np.argpartition(found, -count)[-count:]] = True
+        places, start = np.flatnonzero(~kept[:count]), count
+        for part, square, rows in zip(residuals, squares, chosen, strict=True):
+            rows, start = rows[kept[start : start + len(rows)]], start + len(rows)
+            own, places = places[: len(rows)], places[len(rows) :]
+            self._residuals[own], self._squares[own] = part[rows], square[rows]
+
+    def largest_first(self) -> tuple[Matrix, Matrix]:
+        """The residuals and their squared lengths."""
+        order = np.argsort(-self._squares, kind="stable")[: np.count_nonzero(self._squares)]
+        return self._residuals[order], self._squares[order]

@@ -28,7 +28,7 @@ from tecu.updates.base import Step
 
 NAMES = ("auto", "tecu", "tecu-pith", "palm", "ipalm", "bcu", "inv")
 
-BATCH = 1.8
+BATCH = 2.7
 """Samples in a block of codes, as a multiple of the number of atoms: about as many as a dictionary update is worth."""
 
 SMALLEST_BATCH = 1000

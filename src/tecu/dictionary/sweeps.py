@@ -106,7 +106,8 @@ def _call(function: Callable[[], Any]) -> Any:
 
 def _exponent(B: Matrix) -> int:
     """Of the power of two by which totals are divided, so that lengths stay in the range of float32; mostly none."""
-    exponent = int(np.frexp(np.max(np.abs(B), initial=0.0))[1])
+    largest = max(np.max(B, initial=0.0), -np.min(B, initial=0.0))  # without a copy
+    exponent = int(np.frexp(largest)[1])
     return exponent if abs(exponent) > LARGE_TOTALS else 0
 
 
