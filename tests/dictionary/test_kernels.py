@@ -313,8 +313,15 @@ def test_a_sweep_in_halves_shows_each_half_the_other_as_it_was(threads, ball, sc
         expected[own] = plain.sweep(D[order], A[np.ix_(order, order)], B[order], 0.0, ball)[: len(own)]
     new, team = D.astype(np.float32), Workers(threads)
     A, B = (total.astype(np.float32) * np.float32(scale) for total in (A, B))
-    answers = sweeps.sweep_in_halves(new, A, B, ball, team, [lambda: new.copy(), lambda: "beside"])
+    totals = np.zeros_like(A), np.zeros_like(B)
+
+    def add(atoms):
+        for total, more in zip(totals, (A, B), strict=True):
+            total[atoms] += more[atoms]
+
+    answers = sweeps.sweep_in_halves(new, *totals, add, ball, team, [lambda: new.copy(), lambda: "beside"])
     team.close()
+    assert all(np.array_equal(total, more) for total, more in zip(totals, (A, B), strict=True))
     np.testing.assert_allclose(new, expected, atol=1e-5)
     np.testing.assert_array_equal(answers[0], D.astype(np.float32))
     assert answers[1:] == ["beside"]

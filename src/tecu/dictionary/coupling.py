@@ -136,7 +136,8 @@ class BatchedFactorization(BlockCoupling):
 
         for name, half in zip(fresh, self.team.each(half_misfit, fresh), strict=True):
             known[name] = (z[name], D, half)
-        if len(fresh) != 1:  # a single one is mostly a trial, and the old one will be asked for again
+        changed = [name for name in self.names if name not in self._misfits or self._misfits[name][0] is not z[name]]
+        if len(changed) > 1:  # one block alone is mostly a trial, and the old one will be asked for again
             self._misfits = known
         return math.fsum(known[name][2] for name in self.names)
 

@@ -6,6 +6,7 @@ Atoms and samples are rows here. Readable twins are in ``plain.py``. This module
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,8 @@ import numpy as np
 from tecu.dictionary.compiled import compiled
 from tecu.dictionary.kernels_code import _subtract_rows
 from tecu.dictionary.workers import Workers
+
+Changes = Sequence[tuple[Any, Any, float]]
 
 
 @compiled
@@ -39,9 +42,7 @@ def _add_rows(
                 row[f] += w * y[f]
 
 
-def add_totals(
-    changes: Sequence[tuple[Any, Any, float]], A: Any, B: Any, team: Workers | None = None, *, fold: bool = True
-) -> None:
+def add_totals(changes: Changes, A: Any, B: Any, team: Workers | None = None, *, fold: bool = True) -> None:
     """``A += weight W'W`` and ``B += weight W'Y`` for each of ``(W, Y, weight)``.
 
     ``W`` are CSR codes, samples x atoms, with sorted indices, and ``Y`` is samples x features. If it is to ``fold``,
@@ -50,13 +51,13 @@ def add_totals(
     any number of them.
     """
 
-    def part(atoms: slice) -> None:
-        for codes, Y, weight in changes:
-            _add_rows(
-                codes.indptr, codes.indices, codes.data, Y, float(weight), fold, A, B, atoms.start, atoms.stop
-            )  # fmt: skip
+    (team or Workers(1)).map(partial(add_totals_of, changes, A, B, fold), len(A))
 
-    (team or Workers(1)).map(part, len(A))
+
+def add_totals_of(changes: Changes, A: Any, B: Any, fold: bool, atoms: slice) -> None:
+    """:func:`add_totals` for some atoms, whose rows of ``A`` and ``B`` are written and no others."""
+    for codes, Y, weight in changes:
+        _add_rows(codes.indptr, codes.indices, codes.data, Y, float(weight), fold, A, B, atoms.start, atoms.stop)
 
 
 @compiled

@@ -109,7 +109,7 @@ class OnlineDictionary:
 
         What is ``judged`` are the codes of the batch, with the atoms that it was coded with.
         """
-        from tecu.dictionary.kernels_atoms import add_totals
+        from tecu.dictionary.kernels_atoms import add_totals_of
 
         D, gram = self.D, self.team.gram(self.D, self._gram)
         self._gram = gram
@@ -126,13 +126,12 @@ class OnlineDictionary:
 
         parts = self.team.map(code, size, height)
         self._forget_all(keep)
-        before = np.diagonal(self.A).copy()
-        add_totals([(part.codes, part.samples, self.weight) for part in parts], self.A, self.B, self.team, fold=False)
-        energy = (np.diagonal(self.A).astype(np.float64) - before) / self.weight
+        add = partial(add_totals_of, [(part.codes, part.samples, self.weight) for part in parts], self.A, self.B, False)
         looks = [] if judged is None else [partial(misfits_of, *part, D) for part in parts]
-        misfits = sweep_in_halves(D, self.A, self.B, self.ball, self.team, looks)
+        before = np.diagonal(self.A).copy()
+        misfits = sweep_in_halves(D, self.A, self.B, add, self.ball, self.team, looks)
         if judged is not None:
-            judged.add(energy, misfits)
+            judged.add((np.diagonal(self.A).astype(np.float64) - before) / self.weight, misfits)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "_gram"}

@@ -70,29 +70,32 @@ def sweep_in_halves(
     D: Matrix,
     A: Matrix,
     B: Matrix,
+    add: Callable[[slice], object],
     ball: bool = False,
     team: Workers = ALONE,
     beside: Sequence[Callable[[], Any]] = (),
 ) -> list[Any]:
-    """One pass over the atoms, in place, which need not descend where totals have few entries.
+    """Totals brought up to date, then one pass over the atoms, in place, which need not descend.
 
-    There each half of the atoms sees the other half as it was: two threads can sweep at once, and any number of them
-    finds the same atoms. Few entries are few pairs of atoms that have to agree. Meanwhile the calls ``beside`` it,
-    which see ``D`` as it was, go to whichever thread is free; returns their answers.
+    ``add`` writes the rows of ``A`` and ``B`` that belong to some atoms. Where totals had few entries before, each half
+    of the atoms sees the other half as it was: two threads can add and sweep at once, and any number of them finds the
+    same atoms. Few entries are few pairs of atoms that have to agree. Meanwhile the calls ``beside`` it, which see
+    ``D`` as it was, go to whichever thread is free; returns their answers.
     """
     if not has_few_entries(A):
+        team.map(add, len(D))
         answers = team.each(_call, beside)
         sweep(D, D, A, B, 0.0, ball, team)
         return answers
-    exponent, m = _exponent(B), len(D)
-    if exponent:
-        A, B = (np.ldexp(total, -exponent) for total in (A, B))
 
     def half(atoms: slice) -> Matrix:
-        own = D.copy()
-        _sweep_entries(own, own, A, B, 0.0, ball, atoms)
+        add(atoms)
+        own, exponent = D.copy(), _exponent(B[atoms])
+        scaled = (np.ldexp(A, -exponent), np.ldexp(B, -exponent)) if exponent else (A, B)
+        _sweep_entries(own, own, *scaled, 0.0, ball, atoms)
         return own[atoms]
 
+    m = len(D)
     halves = slice(0, m // 2), slice(m // 2, m)
     steps: list[Callable[[], Any]] = [*(partial(half, atoms) for atoms in halves), *beside]
     first, second, *answers = team.each(_call, steps)
