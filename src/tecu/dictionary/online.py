@@ -19,7 +19,7 @@ import numpy as np
 from tecu.dictionary.coding import Codes, Matrix, greedy, tile_height
 from tecu.dictionary.replacement import replace_atoms
 from tecu.dictionary.rows import Rows
-from tecu.dictionary.sweeps import sweep_in_halves
+from tecu.dictionary.sweeps import has_few_entries, sweep, sweep_in_halves
 from tecu.dictionary.totals import misfits_of
 from tecu.dictionary.workers import Workers
 
@@ -129,7 +129,13 @@ class OnlineDictionary:
         add = partial(add_totals_of, [(part.codes, part.samples, self.weight) for part in parts], self.A, self.B, False)
         looks = [] if judged is None else [partial(misfits_of, *part, D) for part in parts]
         before = np.diagonal(self.A).copy()
-        misfits = sweep_in_halves(D, self.A, self.B, add, self.ball, self.team, looks)
+        lengths = [np.diff(part.codes.indptr) for part in parts]
+        if has_few_entries(self.A, more=sum(int(own @ own) for own in lengths)):
+            misfits = sweep_in_halves(D, self.A, self.B, add, self.ball, self.team, looks)
+        else:
+            self.team.map(add, len(D))
+            misfits = self.team.each(lambda look: look(), looks)
+            sweep(D, D, self.A, self.B, 0.0, self.ball, self.team)
         if judged is not None:
             judged.add((np.diagonal(self.A).astype(np.float64) - before) / self.weight, misfits)
 

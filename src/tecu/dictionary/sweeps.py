@@ -77,34 +77,25 @@ def sweep_in_halves(
 ) -> list[Any]:
     """Totals brought up to date, then one pass over the atoms, in place, which need not descend.
 
-    ``add`` writes the rows of ``A`` and ``B`` that belong to some atoms. Where totals had few entries before, each half
-    of the atoms sees the other half as it was: two threads can add and sweep at once, and any number of them finds the
-    same atoms. Few entries are few pairs of atoms that have to agree. Meanwhile the calls ``beside`` it, which see
-    ``D`` as it was, go to whichever thread is free; returns their answers.
+    ``add`` writes the rows of ``A`` and ``B`` that belong to some atoms. Each half of the atoms sees the other half as
+    it was: two threads can add and sweep at once, and any number of them finds the same atoms. It is for totals with
+    few entries, which are few pairs of atoms that have to agree. Meanwhile the calls ``beside`` it, which see ``D`` as
+    it was, go to whichever thread is free; returns their answers.
     """
-    if not has_few_entries(A):
-        team.map(add, len(D))
-        answers = team.each(_call, beside)
-        sweep(D, D, A, B, 0.0, ball, team)
-        return answers
 
     def half(atoms: slice) -> Matrix:
         add(atoms)
         own, exponent = D.copy(), _exponent(B[atoms])
-        scaled = (np.ldexp(A, -exponent), np.ldexp(B, -exponent)) if exponent else (A, B)
-        _sweep_entries(own, own, *scaled, 0.0, ball, atoms)
+        squares, products = (np.ldexp(total, -exponent) if exponent else total for total in (A, B))
+        _sweep_entries(own, own, squares, products, 0.0, ball, atoms)
         return own[atoms]
 
     m = len(D)
     halves = slice(0, m // 2), slice(m // 2, m)
-    steps: list[Callable[[], Any]] = [*(partial(half, atoms) for atoms in halves), *beside]
-    first, second, *answers = team.each(_call, steps)
+    steps: list[Callable[[], Any]] = [partial(half, atoms) for atoms in halves]
+    first, second, *answers = team.each(lambda step: step(), [*steps, *beside])
     D[halves[0]], D[halves[1]] = first, second
     return answers
-
-
-def _call(function: Callable[[], Any]) -> Any:
-    return function()
 
 
 def _exponent(B: Matrix) -> int:
@@ -130,10 +121,11 @@ def _scratch(D: Matrix, atoms: int) -> tuple[Matrix, Matrix, Matrix]:
     return np.zeros((atoms, n), D.dtype), np.arange(m + 1, dtype=np.int32), np.empty(m, D.dtype)
 
 
-def has_few_entries(A: Matrix) -> bool:
-    """Whether a column sweep on such totals goes entry by entry, in one thread."""
+def has_few_entries(A: Matrix, more: int = 0) -> bool:
+    """Whether a column sweep on such totals goes entry by entry; ``more`` entries are going to be added to them."""
     some = A[:: max(1, len(A) // ROWS_SEEN)] != 0  # truth values: to count floats takes eight times as long
-    return bool(np.count_nonzero(some) < SPARSE_TOTALS * some.size)
+    few = np.count_nonzero(some) < SPARSE_TOTALS * some.size
+    return bool(few and more < SPARSE_TOTALS * A.size)
 
 
 def _slopes(D: Matrix, A: Matrix, B: Matrix, U: Matrix, columns: slice) -> None:
