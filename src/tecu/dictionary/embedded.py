@@ -19,9 +19,6 @@ from tecu.dictionary.sweeps import sweep
 from tecu.inexact import Candidate, Numbers
 from tecu.subproblem import SubProblem
 
-ATOMS_AT_A_TIME = 256
-"""Rows of a dictionary between two looks at the next: what is computed of them stays in the cache."""
-
 
 @dataclass(frozen=True)
 class PolishedCodes:
@@ -188,7 +185,7 @@ class ColumnSweeps:
             onwards = 0.5 * inner(back[rows], curved) - inner(back[rows], gradient[rows])  # from u on to u~
             return norm(error), inner(error, point[rows] - previous[rows]), onwards
 
-        team.map(step, len(atoms), ATOMS_AT_A_TIME)
-        sizes, along, onwards = zip(*team.map(judge, len(atoms), ATOMS_AT_A_TIME), strict=True)
+        team.map(step, len(atoms))
+        sizes, along, onwards = zip(*team.map(judge, len(atoms)), strict=True)
         numbers = Numbers(math.hypot(*sizes), sum(along), change + sum(onwards))
         return Candidate(atoms.copy().T, prox_point=point.T, tau=tau, numbers=numbers)

@@ -69,16 +69,19 @@ class Workers:
     def map(self, function: Callable[[slice], T], size: int, height: int | None = None) -> list[T]:
         """``function`` of ``count`` equal slices of ``range(size)``, in their order.
 
-        With a ``height``, threads get several slices each, no higher than that, and whoever is free does the next; the
-        last ones are half as high, so that nobody waits long for the others.
+        With a ``height``, threads get several slices each, as many for each, and whoever is free does the next: slices
+        of that height, then smaller ones of what is left, so that nobody waits long for the others.
         """
-        count = max(1, min(self.count, size // SMALLEST_PIECE))
-        edges = list(range(count + 1))
         if height is not None and self.count > 1:
-            halves = 2 * self.count * math.ceil(size / (self.count * height))
-            last = max(0, halves - 2 * self.count)
-            edges = [*range(0, last, 2), *range(last, halves + 1)]
-        return self.each(function, _slices([size * edge // max(1, edges[-1]) for edge in edges]))
+            return self.each(function, _slices(self._edges(size, height)))
+        count = max(1, min(self.count, size // SMALLEST_PIECE))
+        return self.each(function, _slices([size * i // count for i in range(count + 1)]))
+
+    def _edges(self, size: int, height: int) -> list[int]:
+        whole = self.count * max(0, (size - 1) // (self.count * height))
+        start, rest = whole * height, size - whole * height  # up to a whole slice for each thread
+        pieces = self.count if 2 * rest <= self.count * height else 2 * self.count
+        return [*range(0, start, height), *(start + rest * i // pieces for i in range(pieces + 1))]
 
     def each(self, function: Callable[[P], T], pieces: Sequence[P]) -> list[T]:
         """``function`` of each of some pieces; whoever is free does the next."""
