@@ -1,6 +1,8 @@
 """Threads that share a batch: every slice once, answers in order, errors to the one who asked."""
 
 import threading
+import time
+from functools import partial
 
 import numpy as np
 import pytest
@@ -108,3 +110,30 @@ def test_threads_end_with_their_team():
     team.close()
     assert threading.active_count() == before
     assert sum(team.map(lambda piece: piece.stop - piece.start, 300, 10)) == 300  # by the caller's own thread
+
+
+def test_what_comes_first_is_done_before_it_is_waited_for(team):
+    first_done, order = [], []
+
+    def first(i):
+        time.sleep(0.02 * i)
+        first_done.append(i)
+
+    def function(piece, wait):
+        order.append(piece)
+        wait()
+        assert sorted(first_done) == [0, 1, 2]
+        return 10 * piece
+
+    assert team.each_after([partial(first, i) for i in range(3)], function, range(5)) == [0, 10, 20, 30, 40]
+    assert order == sorted(order)
+
+
+def test_an_error_in_what_comes_first_reaches_the_caller_and_leaves_nobody_waiting(team):
+    def fail():
+        time.sleep(0.02)
+        raise ArithmeticError("no Gram matrix")
+
+    with pytest.raises(ArithmeticError, match="no Gram matrix"):
+        team.each_after([fail, lambda: None], lambda piece, wait: wait(), range(8))
+    assert sum(team.map(lambda piece: piece.stop - piece.start, 500)) == 500  # and goes on

@@ -111,20 +111,23 @@ class OnlineDictionary:
         """
         from tecu.dictionary.kernels_atoms import add_totals_of
 
-        D, gram = self.D, self.team.gram(self.D, self._gram)
+        D = self.D
+        gram, strips = self.team.gram_by_strips(D, self._gram)
         self._gram = gram
         cap = max(1, D.shape[1] // 3)
         height = tile_height(len(D))
 
-        def code(piece: slice) -> Coded:
+        def code(piece: slice, wait_for_gram: Callable[[], None]) -> Coded:
             y = samples(piece)
-            room = np.empty((min(height, len(y)), len(D)), D.dtype)
-            tiles = [y[first : first + height] for first in range(0, len(y), height)]
-            products = (np.matmul(tile, D.T, out=room[: len(tile)]) for tile in tiles)
-            parts = [self.coder(product, gram, cap, looseness, share).trimmed() for product in products]
+            room, parts = np.empty((min(height, len(y)), len(D)), D.dtype), []
+            for first in range(0, len(y), height):
+                tile = y[first : first + height]
+                correlations = np.matmul(tile, D.T, out=room[: len(tile)])
+                wait_for_gram()
+                parts.append(self.coder(correlations, gram, cap, looseness, share).trimmed())
             return Coded(y, Codes.stacked(parts))
 
-        parts = self.team.map(code, size, height)
+        parts = self.team.each_after(strips, code, self.team.slices(size, height))
         self._forget_all(keep)
         add = partial(add_totals_of, [(part.codes, part.samples, self.weight) for part in parts], self.A, self.B, False)
         looks = [] if judged is None else [partial(misfits_of, *part, D) for part in parts]

@@ -14,7 +14,7 @@ from contextvars import copy_context
 from functools import lru_cache, partial
 from itertools import pairwise
 from queue import SimpleQueue
-from threading import Thread
+from threading import Event, Thread
 from typing import Any, TypeVar
 
 import numpy as np
@@ -72,16 +72,17 @@ class Workers:
         With a ``height``, threads get several slices each, as many for each, and whoever is free does the next: slices
         of that height, then smaller ones of what is left, so that nobody waits long for the others.
         """
-        if height is not None and self.count > 1:
-            return self.each(function, _slices(self._edges(size, height)))
-        count = max(1, min(self.count, size // SMALLEST_PIECE))
-        return self.each(function, _slices([size * i // count for i in range(count + 1)]))
+        return self.each(function, self.slices(size, height))
 
-    def _edges(self, size: int, height: int) -> list[int]:
+    def slices(self, size: int, height: int | None = None) -> list[slice]:
+        """Those of :meth:`map`."""
+        if height is None or self.count == 1:
+            count = max(1, min(self.count, size // SMALLEST_PIECE))
+            return _slices([size * i // count for i in range(count + 1)])
         whole = self.count * max(0, (size - 1) // (self.count * height))
         start, rest = whole * height, size - whole * height  # up to a whole slice for each thread
         pieces = self.count if 2 * rest <= self.count * height else 2 * self.count
-        return [*range(0, start, height), *(start + rest * i // pieces for i in range(pieces + 1))]
+        return _slices([*range(0, start, height), *(start + rest * i // pieces for i in range(pieces + 1))])
 
     def each(self, function: Callable[[P], T], pieces: Sequence[P]) -> list[T]:
         """``function`` of each of some pieces; whoever is free does the next."""
@@ -118,6 +119,29 @@ class Workers:
                 raise error
         return [answers[i] for i in range(len(pieces))]
 
+    def each_after(
+        self, first: Sequence[Callable[[], object]], function: Callable[[P, Callable[[], None]], T], pieces: Sequence[P]
+    ) -> list[T]:
+        """``function(piece, wait)`` of each of some pieces, and what has to come ``first``, for which it can ``wait``.
+
+        So threads that are through with the first calls do not stand still until all of them are.
+        """
+        done = [Event() for _ in first]
+
+        def begin(call: Callable[[], object], finished: Event) -> None:
+            try:
+                call()
+            finally:  # after an error, too: nobody is to wait for ever
+                finished.set()
+
+        def wait() -> None:
+            for finished in done:
+                finished.wait()
+
+        steps: list[Callable[[], Any]] = [partial(begin, *pair) for pair in zip(first, done, strict=True)]
+        steps += [partial(function, piece, wait) for piece in pieces]
+        return self.each(lambda step: step(), steps)[len(first) :]
+
     def product(self, left: np.ndarray[Any, Any], right: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         """``left @ right``, the rows of the result shared out."""
         if self.count == 1:
@@ -128,6 +152,14 @@ class Workers:
 
     def gram(self, rows: np.ndarray[Any, Any], out: np.ndarray[Any, Any] | None = None) -> np.ndarray[Any, Any]:
         """``rows @ rows.T``, its upper triangle shared out; into the memory of ``out`` if that is given."""
+        gram, strips = self.gram_by_strips(rows, out)
+        self.each(lambda strip: strip(), strips)
+        return gram
+
+    def gram_by_strips(
+        self, rows: np.ndarray[Any, Any], out: np.ndarray[Any, Any] | None = None
+    ) -> tuple[np.ndarray[Any, Any], list[Callable[[], None]]]:
+        """The same before it is computed, and the calls that do it."""
         gram = np.empty((len(rows), len(rows)), dtype=rows.dtype) if out is None else out
 
         def strip(piece: slice) -> None:
@@ -137,14 +169,15 @@ class Workers:
                 np.matmul(own, rows[rest].T, out=gram[piece, rest])
                 gram[rest, piece] = gram[piece, rest].T
 
-        self.by_strips(strip, len(rows))
-        return gram
+        return gram, [partial(strip, piece) for piece in self._strips(len(rows))]
 
     def by_strips(self, function: Callable[[slice], T], size: int) -> list[T]:
         """``function`` of slices of the rows of a square matrix, each with as much of its upper triangle."""
+        return self.each(function, self._strips(size))
+
+    def _strips(self, size: int) -> list[slice]:
         count = max(1, min(self.count, size // SMALLEST_PIECE))
-        edges = [round(size * (1 - math.sqrt(1 - i / count))) for i in range(count + 1)]
-        return self.each(function, _slices(edges))
+        return _slices([round(size * (1 - math.sqrt(1 - i / count))) for i in range(count + 1)])
 
     def close(self) -> None:
         """End the threads; what is still asked for is done by the caller's own."""
