@@ -6,8 +6,9 @@ They know more of their result than the solver could compute cheaply, and say so
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -179,13 +180,16 @@ class ColumnSweeps:
             target /= np.maximum(lengths, 1) if self.ball else lengths
             np.subtract(atoms[rows], target, out=back[rows])
 
-        def judge(rows: slice) -> tuple[float, float, float]:
+        def judge(rows: slice, wait: Callable[[], None]) -> tuple[float, float, float]:
+            wait()  # for all rows of ``back``
             curved = A[rows] @ back + eta * back[rows]  # the second derivative of phi applied to u - u~
             error = tau * back[rows] - curved
             onwards = 0.5 * inner(back[rows], curved) - inner(back[rows], gradient[rows])  # from u on to u~
             return norm(error), inner(error, point[rows] - previous[rows]), onwards
 
-        team.map(step, len(atoms))
-        sizes, along, onwards = zip(*team.map(judge, len(atoms)), strict=True)
+        slices = team.slices(len(atoms))
+        sizes, along, onwards = zip(
+            *team.each_after([partial(step, rows) for rows in slices], judge, slices), strict=True
+        )
         numbers = Numbers(math.hypot(*sizes), sum(along), change + sum(onwards))
         return Candidate(atoms.copy().T, prox_point=point.T, tau=tau, numbers=numbers)

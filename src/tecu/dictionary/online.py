@@ -136,8 +136,8 @@ class OnlineDictionary:
         if has_few_entries(self.A, more=sum(int(own @ own) for own in lengths)):
             misfits = sweep_in_halves(D, self.A, self.B, add, self.ball, self.team, looks)
         else:
-            self.team.map(add, len(D))
-            misfits = self.team.each(lambda look: look(), looks)
+            adds: list[Callable[[], Any]] = [partial(add, atoms) for atoms in self.team.slices(len(D))]
+            misfits = self.team.each(lambda step: step(), [*adds, *looks])[len(adds) :]
             sweep(D, D, self.A, self.B, 0.0, self.ball, self.team)
         if judged is not None:
             judged.add((np.diagonal(self.A).astype(np.float64) - before) / self.weight, misfits)
