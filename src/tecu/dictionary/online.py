@@ -109,8 +109,15 @@ class OnlineDictionary:
 
         What is ``judged`` are the codes of the batch, with the atoms that it was coded with.
         """
-        from tecu.dictionary.kernels_atoms import add_totals_of
+        parts = self._coded(samples, size, looseness, share)
+        self._forget_all(keep)
+        before = np.diagonal(self.A).copy()
+        looks = [] if judged is None else [partial(misfits_of, *part, self.D) for part in parts]
+        misfits = self._swept(parts, looks)
+        if judged is not None:
+            judged.add((np.diagonal(self.A).astype(np.float64) - before) / self.weight, misfits)
 
+    def _coded(self, samples: Callable[[slice], Matrix], size: int, looseness: float, share: float) -> list[Coded]:
         D = self.D
         gram, strips = self.team.gram_by_strips(D, self._gram)
         self._gram = gram
@@ -127,20 +134,21 @@ class OnlineDictionary:
                 parts.append(self.coder(correlations, gram, cap, looseness, share).trimmed())
             return Coded(y, Codes.stacked(parts))
 
-        parts = self.team.each_after(strips, code, self.team.slices(size, height))
-        self._forget_all(keep)
-        add = partial(add_totals_of, [(part.codes, part.samples, self.weight) for part in parts], self.A, self.B, False)
-        looks = [] if judged is None else [partial(misfits_of, *part, D) for part in parts]
-        before = np.diagonal(self.A).copy()
+        return self.team.each_after(strips, code, self.team.slices(size, height))
+
+    def _swept(self, parts: list[Coded], looks: Sequence[Callable[[], Any]]) -> list[Any]:
+        """Add codes to the totals and sweep; beside that look at the atoms as they were. Returns what was seen."""
+        from tecu.dictionary.kernels_atoms import add_totals_of
+
+        D, A, B, team = self.D, self.A, self.B, self.team
+        add = partial(add_totals_of, [(part.codes, part.samples, self.weight) for part in parts], A, B, False)
         lengths = [np.diff(part.codes.indptr) for part in parts]
-        if has_few_entries(self.A, more=sum(int(own @ own) for own in lengths)):
-            misfits = sweep_in_halves(D, self.A, self.B, add, self.ball, self.team, looks)
-        else:
-            adds: list[Callable[[], Any]] = [partial(add, atoms) for atoms in self.team.slices(len(D))]
-            misfits = self.team.each(lambda step: step(), [*adds, *looks])[len(adds) :]
-            sweep(D, D, self.A, self.B, 0.0, self.ball, self.team)
-        if judged is not None:
-            judged.add((np.diagonal(self.A).astype(np.float64) - before) / self.weight, misfits)
+        if has_few_entries(A, more=sum(int(own @ own) for own in lengths)):
+            return sweep_in_halves(D, A, B, add, self.ball, team, looks)
+        adds = [partial(add, atoms) for atoms in team.slices(len(D))]
+        seen = team.call([*adds, *looks])[len(adds) :]
+        sweep(D, D, A, B, 0.0, self.ball, team)
+        return seen
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "_gram"}

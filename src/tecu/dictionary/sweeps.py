@@ -92,8 +92,7 @@ def sweep_in_halves(
 
     m = len(D)
     halves = slice(0, m // 2), slice(m // 2, m)
-    steps: list[Callable[[], Any]] = [partial(half, atoms) for atoms in halves]
-    first, second, *answers = team.each(lambda step: step(), [*steps, *beside])
+    first, second, *answers = team.call([*(partial(half, atoms) for atoms in halves), *beside])
     D[halves[0]], D[halves[1]] = first, second
     return answers
 

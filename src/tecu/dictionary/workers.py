@@ -138,9 +138,12 @@ class Workers:
             for finished in done:
                 finished.wait()
 
-        steps: list[Callable[[], Any]] = [partial(begin, *pair) for pair in zip(first, done, strict=True)]
-        steps += [partial(function, piece, wait) for piece in pieces]
-        return self.each(lambda step: step(), steps)[len(first) :]
+        begins = [partial(begin, *pair) for pair in zip(first, done, strict=True)]
+        return self.call([*begins, *(partial(function, piece, wait) for piece in pieces)])[len(first) :]
+
+    def call(self, steps: Sequence[Callable[[], Any]]) -> list[Any]:
+        """The answers of some calls."""
+        return self.each(lambda step: step(), steps)
 
     def product(self, left: np.ndarray[Any, Any], right: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         """``left @ right``, the rows of the result shared out."""
@@ -153,7 +156,7 @@ class Workers:
     def gram(self, rows: np.ndarray[Any, Any], out: np.ndarray[Any, Any] | None = None) -> np.ndarray[Any, Any]:
         """``rows @ rows.T``, its upper triangle shared out; into the memory of ``out`` if that is given."""
         gram, strips = self.gram_by_strips(rows, out)
-        self.each(lambda strip: strip(), strips)
+        self.call(strips)
         return gram
 
     def gram_by_strips(
