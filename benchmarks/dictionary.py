@@ -62,7 +62,7 @@ def floors(seeds):
 
 def threads(seeds):
     """One and two threads: wall-clock seconds, and what the CPU seconds inside shared work say they should be."""
-    for n, rounds in ((144, 7), (256, 3)):
+    for n, rounds in ((144, 15), (256, 5)):
         two_threads(n, rounds, seeds[0])
 
 

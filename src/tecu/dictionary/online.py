@@ -34,7 +34,7 @@ LENGTHS = (0.5, 0.5, 0.75, 1.0)
 MEMORY = (0.3, 0.3, 0.5, 0.8)
 """How far back the totals of each pass reach, as a share of the pass."""
 
-BATCH = 1.6
+BATCH = 1.8
 """Samples between two dictionary updates, as a multiple of the number of atoms."""
 
 FEW_BATCHES, SHORT_BATCH = 6, 1.1
