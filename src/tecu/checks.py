@@ -50,15 +50,16 @@ def check_gradients(
     wrongly zero is seen. At the start a gradient of the wrong shape, or one that is not finite, is refused; and a
     Hessian is tested.
     """
+    numbers = {block: number for number, block in enumerate(z)}
 
     def check(block: str) -> Check:
-        rng = np.random.default_rng((seed, 4, blocks.index(block)))
+        rng = np.random.default_rng((seed, 4, numbers[block]))
         return _check_gradient(problem, restrict(block, z), dict(z), value, block, rng, name, at_start)
 
-    blocks = list(z)
+    # The whole gradient of a dense block takes longer than some entries of a sparse one's: it is begun first.
     longest_first = sorted(z, key=lambda block: arrays.is_sparse(z[block]))
     found = dict(zip(longest_first, problem.each(check, longest_first), strict=True))
-    return [found[block] for block in blocks]
+    return [found[block] for block in z]
 
 
 def _check_gradient(
