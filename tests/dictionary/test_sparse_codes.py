@@ -1,5 +1,7 @@
 """The codes' own prox-linear step against gradient and prox, and liars that make one up."""
 
+import pickle
+
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
@@ -206,3 +208,10 @@ def test_the_gradient_test_looks_at_rows_all_over_a_block():
     assert np.histogram(seen, 8, (0, 4000))[0].min() > 200
     both = arrays.dense(gradient != 0) & arrays.dense(x != 0)
     assert abs(both.sum() - checks.STORED) < 500
+
+
+def test_a_coupling_goes_through_pickle():
+    H, z = batched()
+    again = pickle.loads(pickle.dumps(H))
+    assert again.value(z) == H.value(z)
+    assert again.value_by_totals("D", z) == H.value_by_totals("D", z)

@@ -137,3 +137,28 @@ def test_an_error_in_what_comes_first_reaches_the_caller_and_leaves_nobody_waiti
     with pytest.raises(ArithmeticError, match="no Gram matrix"):
         team.each_after([fail, lambda: None], lambda piece, wait: wait(), range(8))
     assert sum(team.map(lambda piece: piece.stop - piece.start, 500)) == 500  # and goes on
+
+
+def test_a_thread_that_works_on_after_an_interrupt_shares_nothing_out_to_itself():
+    team, gone_on, nested = Workers(2), threading.Event(), []
+
+    def work(piece):
+        if threading.current_thread() is threading.main_thread():
+            return
+        gone_on.wait(10)
+        nested.append(team.each(lambda q: q, [1, 2]))
+
+    def interrupted():
+        raise KeyboardInterrupt
+
+    waits = team._others[0].error
+    team._others[0].error = interrupted  # Ctrl-C while the caller waits for the others
+    with pytest.raises(KeyboardInterrupt):
+        team.each(lambda piece: (time.sleep(0.05), work(piece)), [0, 1])
+    team._others[0].error = waits
+    gone_on.set()
+    closing = threading.Thread(target=team.close, daemon=True)
+    closing.start()
+    closing.join(10)
+    assert not closing.is_alive()
+    assert nested == [[1, 2]]

@@ -68,6 +68,12 @@ class BatchedFactorization(BlockCoupling):
         self._misfits: dict[str, tuple[Any, Matrix, float]] = {}
         self._atom_rows: tuple[Matrix, Matrix] | None = None  # the dictionary of the last value, and its atoms by rows
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_lock"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, _lock=RLock())
+
     def __repr__(self) -> str:
         return f"BatchedFactorization({self.rows!r}, {len(self.batches)} batches)"
 

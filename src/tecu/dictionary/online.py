@@ -142,7 +142,7 @@ class OnlineDictionary:
 
         D, A, B, team = self.D, self.A, self.B, self.team
         add = partial(add_totals_of, [(part.codes, part.samples, self.weight) for part in parts], A, B, False)
-        lengths = [np.diff(part.codes.indptr) for part in parts]
+        lengths = [np.diff(part.codes.indptr).astype(np.int64) for part in parts]  # their squares leave 32 bits
         if has_few_entries(A, more=sum(int(own @ own) for own in lengths)):
             return sweep_in_halves(D, A, B, add, self.ball, team, looks)
         adds = [partial(add, atoms) for atoms in team.slices(len(D))]

@@ -85,8 +85,10 @@ def sweep_in_halves(
 
     def half(atoms: slice) -> Matrix:
         add(atoms)
-        own, exponent = D.copy(), _exponent(B[atoms])
-        squares, products = (np.ldexp(total, -exponent) if exponent else total for total in (A, B))
+        own, exponent, squares, products = D.copy(), _exponent(B[atoms]), A, B
+        if exponent:  # of these rows only: the others belong to another thread
+            squares, products = np.zeros_like(A), np.zeros_like(B)
+            squares[atoms], products[atoms] = np.ldexp(A[atoms], -exponent), np.ldexp(B[atoms], -exponent)
         _sweep_entries(own, own, squares, products, 0.0, ball, atoms)
         return own[atoms]
 

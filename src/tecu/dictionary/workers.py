@@ -7,6 +7,7 @@ so results repeat bit by bit.
 from __future__ import annotations
 
 import math
+import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -14,13 +15,14 @@ from contextvars import copy_context
 from functools import lru_cache, partial
 from itertools import pairwise
 from queue import SimpleQueue
-from threading import Event, Thread
+from threading import Thread, current_thread
 from typing import Any, TypeVar
 
 import numpy as np
 
 T = TypeVar("T")
 P = TypeVar("P")
+GLANCE = 2e-5  # seconds between two looks at whether others are through
 SMALLEST_PIECE = 64  # rows; below that a thread costs more than it brings
 
 
@@ -30,8 +32,8 @@ class _Worker:
     def __init__(self) -> None:
         self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._errors: SimpleQueue[BaseException | None] = SimpleQueue()
-        self._thread = Thread(target=self._work, name="tecu worker", daemon=True)
-        self._thread.start()
+        self.thread = Thread(target=self._work, name="tecu worker", daemon=True)
+        self.thread.start()
 
     def _work(self) -> None:
         while (job := self._jobs.get()) is not None:
@@ -51,7 +53,7 @@ class _Worker:
 
     def close(self) -> None:
         self._jobs.put(None)
-        self._thread.join()
+        self.thread.join()
 
 
 class Workers:
@@ -84,24 +86,30 @@ class Workers:
         pieces = self.count if 2 * rest <= self.count * height else 2 * self.count
         return _slices([*range(0, start, height), *(start + rest * i // pieces for i in range(pieces + 1))])
 
-    def each(self, function: Callable[[P], T], pieces: Sequence[P]) -> list[T]:
-        """``function`` of each of some pieces; whoever is free does the next."""
-        if len(pieces) <= 1 or self._busy or not self._others:  # what is shared is not shared out once more
+    def each(
+        self, function: Callable[[P], T], pieces: Sequence[P], give_up: Callable[[], object] = lambda: None
+    ) -> list[T]:
+        """``function`` of each of some pieces; whoever is free does the next. After an error, ``give_up`` is called."""
+        shared = self._busy or current_thread() in [worker.thread for worker in self._others]
+        if len(pieces) <= 1 or shared or not self._others:  # what is shared is not shared out once more
             return [function(piece) for piece in pieces]
         waiting: deque[int] = deque(range(len(pieces)))
         answers: dict[int, T] = {}
 
+        def next_piece() -> int | None:
+            try:
+                return waiting.popleft()
+            except IndexError:  # nothing is left
+                return None
+
         def work() -> None:
-            while True:
-                try:
-                    i = waiting.popleft()
-                except IndexError:  # nothing is left
-                    return
-                try:
+            try:
+                while (i := next_piece()) is not None:
                     answers[i] = function(pieces[i])
-                except BaseException:
-                    waiting.clear()  # nobody will want the rest
-                    raise
+            except BaseException:
+                waiting.clear()  # nobody will want the rest
+                give_up()
+                raise
 
         self._busy = True
         others = self._others[: len(pieces) - 1]
@@ -126,20 +134,21 @@ class Workers:
 
         So threads that are through with the first calls do not stand still until all of them are.
         """
-        done = [Event() for _ in first]
+        done: list[object] = []
 
-        def begin(call: Callable[[], object], finished: Event) -> None:
-            try:
-                call()
-            finally:  # after an error, too: nobody is to wait for ever
-                finished.set()
+        def begin(call: Callable[[], object]) -> None:
+            done.append(call())
 
         def wait() -> None:
-            for finished in done:
-                finished.wait()
+            while len(done) < len(first):  # not an Event: Ctrl-C could leave its lock behind, and others waiting
+                time.sleep(GLANCE)
 
-        begins = [partial(begin, *pair) for pair in zip(first, done, strict=True)]
-        return self.call([*begins, *(partial(function, piece, wait) for piece in pieces)])[len(first) :]
+        def let_go() -> None:
+            done.extend(first)  # nobody is to wait for ever
+
+        steps: list[Callable[[], Any]] = [partial(begin, call) for call in first]
+        steps += [partial(function, piece, wait) for piece in pieces]
+        return self.each(lambda step: step(), steps, let_go)[len(first) :]
 
     def call(self, steps: Sequence[Callable[[], Any]]) -> list[Any]:
         """The answers of some calls."""

@@ -8,6 +8,7 @@ all that is needed, and they are here.
 from __future__ import annotations
 
 import math
+from contextlib import nullcontext
 from functools import cached_property
 from typing import Any
 
@@ -43,6 +44,7 @@ class ChunkedFactorization(BlockCoupling):
         self.half_square = 0.5 * math.fsum(squares)
         self._samples, self._half_squares = samples, 0.5 * np.asarray(squares)
         self._team = team or Workers(1)
+        self._lock = nullcontext()  # its blocks are visited, tested and audited in turn
         self._known: list[SharedAtoms] = []
         self._misfits: list[tuple[Any, Any, Matrix]] = []
         self._values: list[tuple[Any, Any, float]] = []
