@@ -98,9 +98,9 @@ def timed_pieces():
     """CPU seconds of work that threads share: all of them, the busiest thread's, the caller's with its waiting."""
     found, real = {"sum": 0.0, "longest": 0.0, "own": 0.0}, Workers.each
 
-    def share(team, function, pieces):
+    def share(team, function, pieces, *give_up):
         if team.count == 1 or team._busy or len(pieces) <= 1:  # done by one thread
-            return real(team, function, pieces)
+            return real(team, function, pieces, *give_up)
         spent = collections.Counter()  # by threads
 
         def timed(piece):
@@ -110,7 +110,7 @@ def timed_pieces():
             return answer
 
         entered = time.thread_time()
-        answers = real(team, timed, pieces)
+        answers = real(team, timed, pieces, *give_up)
         found["own"] += time.thread_time() - entered
         found["sum"] += sum(spent.values())
         found["longest"] += max(spent.values())
