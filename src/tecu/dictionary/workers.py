@@ -77,7 +77,7 @@ class Workers:
         return self.each(function, self.slices(size, height))
 
     def slices(self, size: int, height: int | None = None) -> list[slice]:
-        """Those of :meth:`map`."""
+        """The slices that :meth:`map` cuts ``range(size)`` into."""
         if height is None or self.count == 1:
             count = max(1, min(self.count, size // SMALLEST_PIECE))
             return _slices([size * i // count for i in range(count + 1)])
@@ -171,7 +171,7 @@ class Workers:
     def gram_by_strips(
         self, rows: np.ndarray[Any, Any], out: np.ndarray[Any, Any] | None = None
     ) -> tuple[np.ndarray[Any, Any], list[Callable[[], None]]]:
-        """The same before it is computed, and the calls that do it."""
+        """Memory for the matrix of :meth:`gram`, and the calls that fill it, a strip of rows each."""
         gram = np.empty((len(rows), len(rows)), dtype=rows.dtype) if out is None else out
 
         def strip(piece: slice) -> None:
