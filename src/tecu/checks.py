@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -33,33 +33,32 @@ def _audited_place(seed: int, group: int) -> int:
     return int(np.random.default_rng((seed, 3, group)).integers(AUDIT_EVERY))
 
 
-def check_gradients(
+def gradient_tests(
     problem: Problem,
     z: Mapping[str, Array],
-    value: float,
+    value: Callable[[], float],
     seed: int,
-    name: str,
     restrict: Callable[[str, Mapping[str, Array]], Restricted],
     *,
-    at_start: bool = False,
-) -> list[Check]:
+    at_start: bool,
+) -> dict[str, Callable[[], Check]]:
     """One directional difference a block: ``(H(z + s v) - H(z - s v)) / 2s`` against ``<grad_b H, v>``.
 
-    ``value`` is ``H(z)``; ``restrict`` gives it as a function of one block, as the visits see it. The direction is
-    half the gradient's own, so that the derivative is not lost in noise, half random, so that a gradient that is
-    wrongly zero is seen. At the start a gradient of the wrong shape, or one that is not finite, is refused; and a
-    Hessian is tested.
+    The tests are given as calls, by blocks, of which none needs another. ``value()`` is ``H(z)``; ``restrict`` gives it
+    as a function of one block, as the visits see it. The direction is half the gradient's own, so that the derivative
+    is not lost in noise, half random, so that a gradient that is wrongly zero is seen. At the start a gradient of the
+    wrong shape, or one that is not finite, is refused; and a Hessian is tested.
     """
+    name = f"the gradient test at the {'start' if at_start else 'end'}"
     numbers = {block: number for number, block in enumerate(z)}
 
-    def check(block: str) -> Check:
+    def test(block: str) -> Check:
         rng = np.random.default_rng((seed, 4, numbers[block]))
-        return _check_gradient(problem, restrict(block, z), dict(z), value, block, rng, name, at_start)
+        return _check_gradient(problem, restrict(block, z), dict(z), value(), block, rng, name, at_start)
 
     # The whole gradient of a dense block takes longer than some entries of a sparse one's: it is begun first.
     longest_first = sorted(z, key=lambda block: arrays.is_sparse(z[block]))
-    found = dict(zip(longest_first, problem.each(check, longest_first), strict=True))
-    return [found[block] for block in z]
+    return {block: partial(test, block) for block in longest_first}
 
 
 def _check_gradient(

@@ -6,21 +6,22 @@ import logging
 import math
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
+from operator import call
 from typing import Any
 
 from tecu import arrays
 from tecu.arrays import Array
 from tecu.certificate import Certificate, certify
 from tecu.checkpoint import fingerprint
-from tecu.checks import audit_due, check_gradients
+from tecu.checks import audit_due, gradient_tests
 from tecu.problem import Problem, SubProblem
 from tecu.schedule import Schedule, make_order
 from tecu.state import Check, Result, Standing, State, Status, Visit, VisitLog
 from tecu.stop import MaxIter, RelativeChange, Rule
-from tecu.trail import Last, Trail, audited, residual
+from tecu.trail import Last, Trail, audits, residual, with_faults
 from tecu.updates.base import Step, Update
 from tecu.updates.proximal import Proximal, no_closed_form
 
@@ -171,7 +172,9 @@ class Solver:
                 if sub.smooth.minimize(sub.term, update.eta) is None:
                     raise TypeError(no_closed_form(sub))
         trail.settle(self.problem, z)
-        checks, h = self._gradient_tests(z, self.seed, "the gradient test at the start", trail, at_start=True)
+        h = float(self.problem.coupling.value(z))
+        tests = self._tests(z, lambda: h, trail, 0)
+        checks = _in_order(z, tests, [test() for test in tests.values()])
         standing = {
             block: Standing(float(term.value(z[block])), arrays.norm(z[block]))
             for block, term in self.problem.terms.items()
@@ -180,14 +183,17 @@ class Solver:
         return State(
             t=0, z=z, before={}, memory={block: {} for block in z}, standing=standing, value=value,
             start_value=value, visits=VisitLog([], 0), seconds=0.0, best_value=value, best=z,
-            checks=tuple(checks), fingerprint=mark,
+            checks=checks, fingerprint=mark,
         )  # fmt: skip
 
     def _finish(self, state: State, status: Status, trail: Trail) -> Result:
-        state = audited(self.problem, self.updates, state, trail)
-        if state.t:
-            checks, _ = self._gradient_tests(state.z, self.seed + state.t, "the gradient test at the end", trail)
-            state = replace(state, checks=(*state.checks, *checks))
+        z = state.z
+        due = audits(self.problem, self.updates, state, trail)
+        tests = self._tests(z, cache(lambda: float(self.problem.coupling.value(z))), trail, state.t) if state.t else {}
+        jobs: list[Callable[[], Any]] = [*due.values(), *tests.values()]
+        answers = self.problem.each(call, jobs)
+        state = with_faults(state, trail, dict(zip(due, answers, strict=False)))
+        state = replace(state, checks=(*state.checks, *_in_order(z, tests, answers[len(due) :])))
         for block in self.problem.blocks:
             moves = [visit.move for visit in state.visits if visit.block == block]
             if len(moves) > 1 and not any(moves):
@@ -199,13 +205,12 @@ class Solver:
                 )
         return Result(state, status, self._certificate(state, status, trail))
 
-    def _gradient_tests(
-        self, z: Mapping[str, Array], seed: int, name: str, trail: Trail, *, at_start: bool = False
-    ) -> tuple[list[Check], float]:
-        """The tests of each block's gradient at ``z``, and ``H(z)``."""
-        h = float(self.problem.coupling.value(z))
+    def _tests(
+        self, z: Mapping[str, Array], value: Callable[[], float], trail: Trail, sweeps: int
+    ) -> dict[str, Callable[[], Check]]:
+        """The tests of each block's gradient at ``z``, where ``H`` is ``value()``, after so many sweeps."""
         restrict = partial(trail.restrict, self.problem, keep=True)  # one residual serves each block
-        return check_gradients(self.problem, z, h, seed, name, restrict, at_start=at_start), h
+        return gradient_tests(self.problem, z, value, self.seed + sweeps, restrict, at_start=sweeps == 0)
 
     def _certificate(self, state: State, status: Status, trail: Trail) -> Certificate:
         no_theorem = [
@@ -302,3 +307,9 @@ class Solver:
             values=counters.values, gradients=counters.gradients, hessians=counters.hessians, proxes=counters.proxes,
             products=int(sub.memory.pop("products", 0)), strategy_calls=counters.strategy_calls,
         )  # fmt: skip
+
+
+def _in_order(z: Mapping[str, Array], tests: Iterable[str], checks: Iterable[Check]) -> tuple[Check, ...]:
+    """The checks of some blocks in the order of the blocks."""
+    found = dict(zip(tests, checks, strict=True))
+    return tuple(found[block] for block in z if block in found)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from tecu import arrays
 from tecu.arrays import Array
@@ -48,9 +49,10 @@ class Trail:
             self.settled = restricted
 
 
-def audited(problem: Problem, updates: Mapping[str, Update], state: State, trail: Trail) -> State:
-    """The state with each block's last visit audited."""
-    visits = list(state.visits)
+def audits(
+    problem: Problem, updates: Mapping[str, Update], state: State, trail: Trail
+) -> dict[str, Callable[[], str | None]]:
+    """The audit of each block's last visit, if there was none yet: calls that return a fault, none needs another."""
 
     def fault(block: str) -> str | None:
         latest = trail.last[block]
@@ -59,8 +61,13 @@ def audited(problem: Problem, updates: Mapping[str, Update], state: State, trail
 
     # The latest first: of that place the coupling still knows most.
     latest_first = sorted(trail.last, key=lambda block: -trail.last[block].visit)
-    blocks = [block for block in latest_first if not visits[trail.last[block].visit].audited]
-    for block, found in zip(blocks, problem.each(fault, blocks), strict=True):
+    return {block: partial(fault, block) for block in latest_first if not state.visits[trail.last[block].visit].audited}
+
+
+def with_faults(state: State, trail: Trail, faults: Mapping[str, str | None]) -> State:
+    """The state with the last visits of some blocks audited."""
+    visits = list(state.visits)
+    for block, found in faults.items():
         place = trail.last[block].visit
         visits[place] = replace(visits[place], audited=True, fault=visits[place].fault or found)
     return replace(state, visits=VisitLog(visits, len(visits)))

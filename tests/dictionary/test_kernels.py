@@ -9,11 +9,16 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
+import tecu
+from tecu import terms
 from tecu.dictionary import coding, make_sparse_data, online, plain, replacement, sweeps
+from tecu.dictionary.coupling import BatchedFactorization
+from tecu.dictionary.embedded import ColumnSweeps
 from tecu.dictionary.online import Coder
 from tecu.dictionary.replacement import free_slots, replace_atoms
 from tecu.dictionary.rows import Rows
 from tecu.dictionary.workers import Workers
+from tecu.inexact import estimate
 
 
 def problem(seed=0, samples=40, n=12, m=20, k=3, dtype=np.float64):
@@ -253,6 +258,27 @@ def test_clusters_of_residuals_agree_with_their_twin(seed, count, threads):
     team = Workers(threads)
     np.testing.assert_allclose(replacement.cluster_means(residuals, atoms, count, team), expected, atol=1e-12)
     team.close()
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("ball", [False, True])
+@pytest.mark.parametrize("size", [1e-60, 1.0, 1e60, 1e150])
+def test_what_a_column_sweep_says_of_its_dictionary_is_what_the_engine_finds_by_itself(size, ball, threads):
+    rng = np.random.default_rng(0)
+    codes = rng.normal(size=(300, 200)) * (rng.random((300, 200)) < 0.05)
+    D = rng.normal(size=(12, 200))
+    D *= rng.uniform(0.2 if ball else 1.0, 1.0, size=200) / np.linalg.norm(D, axis=0)
+    team = Workers(threads)
+    H = BatchedFactorization(size * rng.normal(size=(300, 12)), [slice(0, 300)], team)
+    problem = tecu.Problem(H, {"W0": terms.L0(1.0), "D": terms.UnitColumns(ball=ball)})
+    sub = tecu.SubProblem.of(problem, "D", {"W0": csr_array(size * codes), "D": D}, eta=3.0 * size**2)
+    said = next(ColumnSweeps(ball)(sub, D))
+    team.close()
+    found = estimate(sub, tecu.Candidate(said.u), said.tau)
+    np.testing.assert_allclose(said.prox_point, found.point, atol=1e-13)
+    np.testing.assert_allclose(said.numbers.error_norm, found.error_norm, rtol=1e-9)
+    np.testing.assert_allclose(said.numbers.error_along_move, found.error_along_move, rtol=1e-9)
+    np.testing.assert_allclose(said.numbers.change, found.rise[0], rtol=1e-9)
 
 
 @pytest.mark.parametrize("share", [0.01, 0.3])

@@ -273,12 +273,27 @@ class Dictionary(QuadraticRestricted):
         """``H(u, others)``."""
         if u is self.previous:
             return self._totals[2]
-        middle = self.grad(0.5 * (u + self.previous))  # of a quadratic, the mean slope on the way
-        return self._totals[2] + inner(middle, u - self.previous)
+        middle = np.ascontiguousarray((0.5 * (u + self.previous)).T)  # there a quadratic has its mean slope on the way
+
+        def rise(rows: slice) -> float:
+            return inner(self._slopes(middle, rows), (u - self.previous).T[rows])
+
+        return self._totals[2] + sum(self.coupling.team.map(rise, len(middle)))
 
     def grad(self, u: Matrix) -> Matrix:
         """``u A - B'``."""
-        return self.hessian(u) - self.B.T
+        if not self._any_codes:
+            return np.zeros_like(u)
+        atoms = np.ascontiguousarray(u.T)
+        slopes = np.empty_like(atoms)
+        self.coupling.team.map(lambda rows: self._slopes(atoms, rows, slopes[rows]), len(atoms))
+        return slopes.T
+
+    def _slopes(self, atoms: Matrix, rows: slice, out: Matrix | None = None) -> Matrix:
+        """The gradient at ``atoms``, which are rows here, in some of them."""
+        found = np.matmul(self.A[rows], atoms, out=out)
+        found -= self.B[rows]
+        return found
 
     def value_and_grad(self, u: Matrix) -> tuple[float, Matrix]:
         """Value and gradient for the price of the gradient."""
@@ -295,9 +310,14 @@ class Dictionary(QuadraticRestricted):
 
     def hessian(self, v: Matrix) -> Matrix:
         """``v A``."""
-        if not np.diagonal(self.A).any():  # no codes at all, as at most starts
+        if not self._any_codes:
             return np.zeros_like(v)
         return self.coupling.team.product(self.A, np.ascontiguousarray(v.T)).T
+
+    @property
+    def _any_codes(self) -> bool:
+        """At most starts there are none, and nothing has to be multiplied."""
+        return bool(np.diagonal(self.A).any())
 
     def magnitude(self, value: float) -> float:
         """The size of the numbers that were summed."""

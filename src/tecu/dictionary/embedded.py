@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tecu.arrays import Array, inner, norm
+from tecu.arrays import Array
 from tecu.dictionary.coding import Codes, Matrix, descend, greedy, polish_samples, tile_height
 from tecu.dictionary.coupling import CodesOfBatch, Dictionary
 from tecu.dictionary.sweeps import sweep
@@ -168,28 +168,28 @@ class ColumnSweeps:
         self, sub: SubProblem, smooth: Dictionary, atoms: Matrix, previous: Matrix, change: float, tau: float
     ) -> Candidate:
         """The prox point of ``atoms``, its error and its change of the sub-problem, for two matrix products."""
+        from tecu.dictionary.kernels_error import error_products, prox_points
+
         A, B, eta, team = smooth.A, smooth.B, sub.eta, smooth.coupling.team
-        gradient, point, back = (np.empty_like(atoms) for _ in range(3))
+        slopes, points, back = (np.empty_like(atoms) for _ in range(3))
+        weight, length = atoms.dtype.type(eta), atoms.dtype.type(1.0 / tau)
 
         def step(rows: slice) -> None:
-            slopes = np.matmul(A[rows], atoms, out=gradient[rows])
-            slopes -= B[rows]
-            slopes += eta * (atoms[rows] - previous[rows])
-            target = np.subtract(atoms[rows], slopes / tau, out=point[rows])
-            lengths = np.linalg.norm(target, axis=1, keepdims=True)
-            target /= np.maximum(lengths, 1) if self.ball else lengths
-            np.subtract(atoms[rows], target, out=back[rows])
+            np.matmul(A[rows], atoms, out=slopes[rows])
+            prox_points(
+                atoms[rows], previous[rows], slopes[rows], B[rows], weight, length, self.ball, points[rows], back[rows]
+            )
 
         def judge(rows: slice, wait: Callable[[], None]) -> tuple[float, float, float]:
             wait()  # for all rows of ``back``
-            curved = A[rows] @ back + eta * back[rows]  # the second derivative of phi applied to u - u~
-            error = tau * back[rows] - curved
-            onwards = 0.5 * inner(back[rows], curved) - inner(back[rows], gradient[rows])  # from u on to u~
-            return norm(error), inner(error, point[rows] - previous[rows]), onwards
+            found: tuple[float, float, float] = error_products(
+                A[rows] @ back, back[rows], slopes[rows], points[rows], previous[rows], float(eta), 1.0 / tau
+            )
+            return found
 
         slices = team.slices(len(atoms))
-        sizes, along, onwards = zip(
+        squares, along, onwards = zip(
             *team.each_after([partial(step, rows) for rows in slices], judge, slices), strict=True
         )
-        numbers = Numbers(math.hypot(*sizes), sum(along), change + sum(onwards))
-        return Candidate(atoms.copy().T, prox_point=point.T, tau=tau, numbers=numbers)
+        numbers = Numbers(tau * math.sqrt(sum(squares)), tau * sum(along), change + sum(onwards))
+        return Candidate(atoms.copy().T, prox_point=points.T, tau=tau, numbers=numbers)

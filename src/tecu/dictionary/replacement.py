@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -43,46 +42,27 @@ def cluster_means(residuals: Matrix, atoms: Matrix, count: int, team: Workers = 
     unit = residuals[lengths > 0] / lengths[lengths > 0, None]
     if count == 0 or len(unit) == 0:
         return residuals[:0]
-    cosines = team.gram(unit)
-    strips = [cosines[first : first + STRIP] for first in range(0, len(unit), STRIP)]
-    near = team.each(lambda strip: np.count_nonzero(np.abs(strip) > SIMILAR, axis=1), strips)
-    seeds = np.flatnonzero(np.concatenate(near) >= SMALLEST_CLUSTER)
-    free = np.ones(len(unit), dtype=bool)
-    known, end = np.concatenate([atoms, np.empty((count, atoms.shape[1]), atoms.dtype)]), len(atoms)
-    for seed in seeds:
-        if end - len(atoms) >= count:
-            break
-        members, signs = _cluster(cosines, seed, free) if free[seed] else (seeds[:0], seeds[:0])
-        if len(members) < SMALLEST_CLUSTER:
-            continue
-        free[members] = False
-        center = signs @ unit[members]
-        center /= np.linalg.norm(center)
-        if not np.any(np.abs(known[:end] @ center) > DOUBLE):
-            known[end], end = center, end + 1
-    return known[len(atoms) : end].astype(residuals.dtype)
+    centers = _centers(unit, team)
+    new = ~np.any(np.abs(centers @ atoms.T) > DOUBLE, axis=1)
+    for a, b in np.argwhere(np.triu(np.abs(centers @ centers.T) > DOUBLE, 1)):
+        new[b] &= not new[a]
+    chosen: Matrix = centers[new][:count]
+    return chosen
 
 
-def _cluster(cosines: Matrix, seed: Any, free: Matrix) -> tuple[Matrix, Matrix]:
-    """Which free residuals are near the mean of those near the seed, and so on, and the signs of their cosines with it.
+def _centers(unit: Matrix, team: Workers) -> Matrix:
+    """The directions of the signed means of clusters."""
+    from tecu.dictionary.kernels_cluster import add_up_clusters
 
-    The mean ``sum_i s_i r_i`` is not formed: its inner products are ``sum_i s_i`` times the rows of cosines, and so is
-    its length.
-    """
-    near = cosines[seed]
-    members, signs = _members(near, free)
-    for _ in range(REFINEMENTS - 1):
-        if len(members) < SMALLEST_CLUSTER:
-            break
-        products = signs @ cosines[members]
-        near = products / np.sqrt(signs @ products[members])
-        members, signs = _members(near, free)
-    return members, signs
-
-
-def _members(near: Matrix, free: Matrix) -> tuple[Matrix, Matrix]:
-    members = np.flatnonzero((np.abs(near) > SIMILAR) & free)
-    return members, np.sign(near[members])
+    size = len(unit)
+    sums = np.zeros((size // SMALLEST_CLUSTER, unit.shape[1]), unit.dtype)
+    cosines, free = team.gram(unit), np.ones(size, bool)
+    near, members, signs = np.empty(size, unit.dtype), np.empty(size, np.int64), np.empty(size, unit.dtype)
+    count = add_up_clusters(
+        unit, cosines, SIMILAR, SMALLEST_CLUSTER, REFINEMENTS, free, near, members, signs, sums
+    )  # fmt: skip
+    means: Matrix = sums[:count] / np.linalg.norm(sums[:count], axis=1, keepdims=True)
+    return means
 
 
 def replace_atoms(D: Matrix, energy: Matrix, residuals: Matrix, team: Workers = ALONE) -> Matrix:

@@ -1,0 +1,58 @@
+"""The compiled search for clusters among unit vectors. This module imports numba: import it lazily."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tecu.dictionary.compiled import compiled
+
+
+@compiled
+def add_up_clusters(
+    unit: Any, cosines: Any, similar: Any, least: Any, refinements: Any, free: Any, near: Any, members: Any, signs: Any,
+    sums: Any,
+) -> Any:  # fmt: skip
+    """The signed sum of each cluster among the rows of ``unit``; returns how many rows of ``sums``, zeros, were used.
+
+    From each vector that is still ``free`` (as are all, at first) a cluster begins: the free ones whose ``|cosine|``
+    with it is above ``similar``, then those that are so near to the mean ``sum_i s_i r_i`` of these, ``s_i`` the
+    signs of their cosines, and so on. One of ``least`` members or more is taken out. The mean is not formed on the
+    way: its inner products are sums of ``cosines``, and so is its length. ``near``, ``members`` and ``signs`` are
+    scratch, an entry for each vector.
+    """
+    count, features = unit.shape
+    found = 0
+    for seed in range(count):
+        if not free[seed]:
+            continue
+        members[0], signs[0], size = seed, 1, 1  # the seed alone is its own mean
+        for _ in range(refinements):
+            for i in range(count):
+                near[i] = 0
+            for k in range(size):
+                row, sign = cosines[members[k]], signs[k]
+                for i in range(count):
+                    near[i] += sign * row[i]
+            square = 0.0
+            for k in range(size):
+                square += signs[k] * near[members[k]]
+            limit = similar * np.sqrt(square)
+            size = 0
+            for i in range(count):
+                members[size] = i
+                size += free[i] & (abs(near[i]) > limit)
+            for k in range(size):
+                signs[k] = 1 if near[members[k]] > 0 else -1
+            if size < least:
+                break
+        if size < least:
+            continue
+        for k in range(size):
+            row, sign = unit[members[k]], signs[k]
+            free[members[k]] = False
+            for f in range(features):
+                sums[found, f] += sign * row[f]
+        found += 1
+    return found
