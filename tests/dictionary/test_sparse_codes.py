@@ -8,7 +8,7 @@ from scipy.sparse import csr_array
 
 import tecu
 from tecu import arrays, checks, couplings, methods, stop, terms
-from tecu.dictionary import L0DictionaryLearning, make_sparse_data, sparse_codes
+from tecu.dictionary import L0DictionaryLearning, kernels_atoms, make_sparse_data, sparse_codes
 from tecu.dictionary.coupling import BatchedFactorization, CodesOfBatch
 from tecu.dictionary.sparse_codes import SparseCodes, SparseFactorization
 from tecu.dictionary.workers import Workers
@@ -142,6 +142,30 @@ def test_totals_are_kept_only_where_to_sum_them_anew_gives_the_same_bits(order):
     fresh = BatchedFactorization(H.data, H.batches).totals(z)
     assert np.array_equal(again.folded, fresh.folded)
     assert np.array_equal(again.B, fresh.B)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_totals_that_were_interrupted_half_way_are_summed_anew(monkeypatch, threads):
+    rng = np.random.default_rng(0)
+    team = Workers(threads)
+    H = BatchedFactorization(rng.normal(size=(60, 7)), [slice(0, 30), slice(30, 60)], team)
+    codes = [csr_array(rng.normal(size=(30, 400)) * (rng.random((30, 400)) < 0.1)) for _ in range(3)]
+    z = {"W0": codes[0], "W1": codes[1], "D": rng.normal(size=(7, 400))}
+    right = kernels_atoms.inner_product
+
+    def interrupted(left, right_, upper, first, end):
+        if first > 0 or threads == 1:
+            raise KeyboardInterrupt
+        return right(left, right_, upper, first, end)
+
+    H.value_by_totals("D", z)
+    z = z | {"W0": codes[2]}
+    monkeypatch.setattr(kernels_atoms, "inner_product", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        H.value_by_totals("D", z)
+    monkeypatch.undo()
+    assert H.value_by_totals("D", z) == pytest.approx(H.value(z))
+    team.close()
 
 
 @pytest.mark.parametrize("used", [0, 1, 8, 9])

@@ -101,11 +101,12 @@ class BatchedFactorization(BlockCoupling):
     def totals(self, z: Blocks) -> Totals:
         """``A`` and ``B`` for the codes in ``z``."""
         with self._lock:
-            if self._totals is None or (self._sweep_begins and not self._totals.is_sum_of(z)):
-                self._totals = FollowingTotals(self, z)
+            held = self._totals
+            if held is None or held.is_spoiled or (self._sweep_begins and not held.is_sum_of(z)):
+                held = self._totals = FollowingTotals(self, z)
             self._sweep_begins = False
-            self._totals.follow(z)
-            return self._totals
+            held.follow(z)
+            return held
 
     def value_by_totals(self, block: str, z: Blocks) -> float:
         """``H(z)`` through the totals; at the place of any block's latest visit it is known from then."""
@@ -256,8 +257,9 @@ class Dictionary(QuadraticRestricted):
         coupling, dtype = self.coupling, self.previous.dtype
         with coupling._lock:
             totals = coupling.totals(self.z)
+            totals.expect(dtype)
             value = coupling.value_by_totals(self.block, self.z)
-            return totals.unfolded(dtype, coupling.team), totals.B.astype(dtype), value
+            return totals.unfolded(dtype), totals.B.astype(dtype), value
 
     @property
     def A(self) -> Matrix:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from tecu.protocols import Blocks, Memory
 if TYPE_CHECKING:
     from tecu.dictionary.coupling import BatchedFactorization
 
+T = TypeVar("T")
 
 LARGEST_EXACT = 400
 """Up to this size of the smaller Gram matrix all of its eigenvalues cost less than a power iteration of the larger."""
@@ -53,31 +55,86 @@ class Atoms:
 
 
 class Totals:
-    """``A = W'W`` (folded) and ``B = W'Y`` of all samples, in float64: all that ``H`` as a function of ``D`` needs."""
+    """``A = W'W`` (folded) and ``B = W'Y`` of all samples, in float64: all that ``H`` as a function of ``D`` needs.
 
-    def __init__(self, half_square: float, folded: Matrix, B: Matrix) -> None:
-        self.half_square, self.folded, self.B = half_square, folded, B  # half_square is 1/2 ||Y||^2
+    Changes that are due are made when the totals are read, by the thread that reads them: some atoms are brought up to
+    date and looked at while they are in its cache.
+    """
 
-    def unfolded(self, dtype: Any, team: Workers | None = None) -> Matrix:
-        """``A``."""
-        from tecu.dictionary.kernels_atoms import unfold
+    def __init__(self, half_square: float, folded: Matrix, B: Matrix, team: Workers | None = None) -> None:
+        self.half_square, self._folded, self._B = half_square, folded, B  # half_square is 1/2 ||Y||^2
+        self._team = team or Workers(1)
+        self._due: list[tuple[Any, Matrix, float]] = []  # codes that come in or go out, their samples and signs
+        self._unfolded: Matrix | None = None
+        self._expected: Matrix | None = None  # memory for A, which somebody is going to ask for
+        self.is_spoiled = False  # by an interruption, with some atoms up to date and others not
 
-        A = np.empty(self.folded.shape, dtype)
-        (team or Workers(1)).by_strips(lambda rows: unfold(self.folded, A, rows.start, rows.stop), len(A))
-        return A
+    @property
+    def folded(self) -> Matrix:
+        """``A`` folded."""
+        self._catch_up()
+        return self._folded
+
+    @property
+    def B(self) -> Matrix:
+        """``B``, atoms x features."""
+        self._catch_up()
+        return self._B
+
+    @property
+    def _is_zero(self) -> bool:
+        return False
+
+    def expect(self, dtype: Any) -> None:
+        """``A`` is going to be asked for: whatever looks at the totals next makes it, too."""
+        if self._unfolded is None or self._unfolded.dtype != dtype:
+            self._unfolded = np.zeros(self._folded.shape, dtype) if self._is_zero else None
+            self._expected = None if self._is_zero else np.empty(self._folded.shape, dtype)
+
+    def unfolded(self, dtype: Any) -> Matrix:
+        """``A``, kept until the codes change."""
+        self.expect(dtype)
+        if self._unfolded is None:
+            self._by_atoms(lambda atoms: None)
+        assert self._unfolded is not None
+        return self._unfolded
 
     def value(self, atoms: Atoms) -> float:
-        """``H`` by Gram matrices."""
+        """``H`` by Gram matrices; without any codes nothing has to be summed."""
         from tecu.dictionary.kernels_atoms import inner_product
 
+        if self._is_zero:
+            return self.half_square
         gram, D = atoms.gram, atoms.rows
 
         def part(rows: slice) -> float:
             first, end = rows.start, rows.stop
-            fit = 0.5 * inner_product(self.folded, gram, True, first, end)
-            return float(fit - inner_product(self.B, D, False, first, end))
+            fit = 0.5 * inner_product(self._folded, gram, True, first, end)
+            return float(fit - inner_product(self._B, D, False, first, end))
 
-        return max(0.0, self.half_square + sum(atoms.team.by_strips(part, len(D))))
+        return max(0.0, self.half_square + sum(self._by_atoms(part)))
+
+    def _catch_up(self) -> None:
+        if self._due:
+            self._by_atoms(lambda atoms: None)
+
+    def _by_atoms(self, look: Callable[[slice], T]) -> list[T]:
+        """``look`` at some atoms after the other, up to date."""
+        from tecu.dictionary.kernels_atoms import add_totals_of, unfold
+
+        due, A = self._due, self._expected
+
+        def catch_up(atoms: slice) -> T:
+            add_totals_of(due, self._folded, self._B, True, atoms)
+            if A is not None:
+                unfold(self._folded, A, atoms.start, atoms.stop)
+            return look(atoms)
+
+        self.is_spoiled = bool(due)
+        found = self._team.each(catch_up, self._team.thirds(len(self._folded)))
+        self._due, self._expected, self.is_spoiled = [], None, False
+        self._unfolded = self._unfolded if A is None else A
+        return found
 
 
 class FollowingTotals(Totals):
@@ -85,11 +142,14 @@ class FollowingTotals(Totals):
 
     def __init__(self, coupling: BatchedFactorization, z: Blocks) -> None:
         n, m = z["D"].shape
-        super().__init__(coupling.half_square, np.zeros((m, m)), np.zeros((m, n)))
+        super().__init__(coupling.half_square, np.zeros((m, m)), np.zeros((m, n)), coupling.team)
         self.coupling = coupling
         self._held: dict[str, Any] = {}
         self._changed: list[str] = []  # whose codes came in or went out, in this order
-        self._unfolded: Matrix | None = None
+
+    @property
+    def _is_zero(self) -> bool:
+        return not any(codes.nnz for codes in self._held.values())
 
     def is_sum_of(self, z: Blocks) -> bool:
         """Whether to sum the codes in ``z`` anew would give the same, bit by bit."""
@@ -98,36 +158,18 @@ class FollowingTotals(Totals):
         return held and self._changed == [name for name in names if z[name].nnz]
 
     def follow(self, z: Blocks) -> None:
-        """Take out what has changed since the last call, and put in its successor."""
-        from tecu.dictionary.kernels_atoms import add_totals
-
-        changes = []
+        """What has changed since the last call is to be taken out, and its successor to be put in."""
         for name in self.coupling.names:
             old, new = self._held.get(name), z[name]
             if old is not new:
                 Y = self.coupling.batch(name)
                 pairs = ((old, -1.0), (new, 1.0))
                 moved = [(_sorted(codes), Y, sign) for codes, sign in pairs if codes is not None and codes.nnz]
-                changes += moved
+                self._due += moved
                 self._changed += [name] * len(moved)
                 self._held[name] = new
-        if changes:
-            self._unfolded = None
-            add_totals(changes, self.folded, self.B, self.coupling.team)
-
-    @property
-    def _is_zero(self) -> bool:
-        return not any(codes.nnz for codes in self._held.values())
-
-    def unfolded(self, dtype: Any, team: Workers | None = None) -> Matrix:
-        """``A``, kept until the codes change."""
-        if self._unfolded is None or self._unfolded.dtype != dtype:
-            self._unfolded = np.zeros(self.folded.shape, dtype) if self._is_zero else super().unfolded(dtype, team)
-        return self._unfolded
-
-    def value(self, atoms: Atoms) -> float:
-        """``H`` by Gram matrices; without any codes nothing has to be summed."""
-        return self.half_square if self._is_zero else super().value(atoms)
+                if moved:
+                    self._unfolded = self._expected = None
 
 
 def _sorted(codes: Any) -> Any:

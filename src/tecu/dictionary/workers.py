@@ -79,12 +79,15 @@ class Workers:
     def slices(self, size: int, height: int | None = None) -> list[slice]:
         """The slices that :meth:`map` cuts ``range(size)`` into."""
         if height is None or self.count == 1:
-            count = max(1, min(self.count, size // SMALLEST_PIECE))
-            return _slices([size * i // count for i in range(count + 1)])
+            return _equal_slices(size, self.count)
         whole = self.count * max(0, (size - 1) // (self.count * height))
         start, rest = whole * height, size - whole * height  # up to a whole slice for each thread
         pieces = self.count if 2 * rest <= self.count * height else 2 * self.count
         return _slices([*range(0, start, height), *(start + rest * i // pieces for i in range(pieces + 1))])
+
+    def thirds(self, size: int) -> list[slice]:
+        """``range(size)`` in equal slices, three for each thread: so that work that is not spread evenly is."""
+        return _equal_slices(size, 1 if self.count == 1 else 3 * self.count)
 
     def each(
         self, function: Callable[[P], T], pieces: Sequence[P], give_up: Callable[[], object] = lambda: None
@@ -183,10 +186,6 @@ class Workers:
 
         return gram, [partial(strip, piece) for piece in self._strips(len(rows))]
 
-    def by_strips(self, function: Callable[[slice], T], size: int) -> list[T]:
-        """``function`` of slices of the rows of a square matrix, each with as much of its upper triangle."""
-        return self.each(function, self._strips(size))
-
     def _strips(self, size: int) -> list[slice]:
         count = max(1, min(self.count, size // SMALLEST_PIECE))
         return _slices([round(size * (1 - math.sqrt(1 - i / count))) for i in range(count + 1)])
@@ -196,6 +195,11 @@ class Workers:
         for worker in self._others:
             worker.close()
         self._others, self.count = [], 1
+
+
+def _equal_slices(size: int, most: int) -> list[slice]:
+    count = max(1, min(most, size // SMALLEST_PIECE))
+    return _slices([size * i // count for i in range(count + 1)])
 
 
 def _slices(edges: list[int]) -> list[slice]:

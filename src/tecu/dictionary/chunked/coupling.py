@@ -70,9 +70,9 @@ class ChunkedFactorization(BlockCoupling):
         codes: RowWise = z["W"]
         m, n = z["D"].shape[1], z["D"].shape[0]
         if codes.facts.get("nonzeros") == 0:
-            return Totals(self.half_square, np.zeros((m, m)), np.zeros((m, n)))
+            return Totals(self.half_square, np.zeros((m, m)), np.zeros((m, n)), self._team)
         tally = codes.tally()
-        return Totals(self.half_square, tally.folded, tally.B)
+        return Totals(self.half_square, tally.folded, tally.B, self._team)
 
     def value_by_totals(self, block: str, z: Blocks) -> float:
         """``H(z)`` through the totals."""
