@@ -294,7 +294,7 @@ def test_the_judge_sees_the_atoms_that_a_batch_was_coded_with_however_many_threa
         judged = online.Judged(D)
         learner.absorb(lambda piece: Y[piece], len(Y), 0.0, judged=judged)
         assert np.abs(learner.D - D).max() > 1e-3  # it has been swept over
-        squares = judged.worst.largest_first()[1]
+        squares = judged.largest_misfits()[1]
         seen.append((judged.energy, squares, learner.D))
         codes = coding.greedy(Y @ D.T, D @ D.T, stop=0.01, cap=6).csr(150)
         np.testing.assert_allclose(judged.energy, (codes**2).sum(axis=0), rtol=1e-9)

@@ -107,9 +107,10 @@ class OnlineDictionary:
     ) -> None:
         """Code a batch, add it to totals of which ``keep`` is kept, sweep over the atoms.
 
-        What is ``judged`` are the codes of the batch, with the atoms that it was coded with.
+        What is ``judged`` are the codes of the batch, with the atoms that it was coded with; those of the batch before
+        are sorted in meanwhile.
         """
-        parts = self._coded(samples, size, looseness, share)
+        parts = self._coded(samples, size, looseness, share, [] if judged is None else [judged.sort_in])
         self._forget_all(keep)
         before = np.diagonal(self.A).copy()
         looks = [] if judged is None else [partial(misfits_of, *part, self.D) for part in parts]
@@ -117,7 +118,14 @@ class OnlineDictionary:
         if judged is not None:
             judged.add((np.diagonal(self.A).astype(np.float64) - before) / self.weight, misfits)
 
-    def _coded(self, samples: Callable[[slice], Matrix], size: int, looseness: float, share: float) -> list[Coded]:
+    def _coded(
+        self,
+        samples: Callable[[slice], Matrix],
+        size: int,
+        looseness: float,
+        share: float,
+        beside: Sequence[Callable[[], object]],
+    ) -> list[Coded]:
         D = self.D
         gram, strips = self.team.gram_by_strips(D, self._gram)
         self._gram = gram
@@ -134,7 +142,7 @@ class OnlineDictionary:
                 parts.append(self.coder(correlations, gram, cap, looseness, share).trimmed())
             return Coded(y, Codes.stacked(parts))
 
-        return self.team.each_after(strips, code, self.team.slices(size, height))
+        return self.team.each_after(strips, code, self.team.slices(size, height), beside)
 
     def _swept(self, parts: list[Coded], looks: Sequence[Callable[[], Any]]) -> list[Any]:
         """Add codes to the totals and sweep; beside that look at the atoms as they were. Returns what was seen."""
@@ -198,7 +206,7 @@ def loose_start(
             samples = partial(_scaled, rows, np.sort(batch), unit)
             online.absorb(samples, len(batch), keep, looseness, share, judged)
         if judged is not None:
-            slots = replace_atoms(online.D, judged.energy, judged.worst.largest_first()[0], online.team)
+            slots = replace_atoms(online.D, judged.energy, judged.largest_misfits()[0], online.team)
             online.forget(slots)
             replaced += len(slots)
         report(f"loose pass {number + 1} of {len(settings)}: {replaced} atoms replaced so far")
@@ -228,12 +236,24 @@ class Judged:
     """How samples do with their codes: the energy of each atom, and the largest misfits."""
 
     def __init__(self, D: Matrix) -> None:
-        self.energy, self.worst = np.zeros(len(D)), Worst(len(D), D.shape[1], D.dtype)
+        self.energy, self._worst = np.zeros(len(D)), Worst(len(D), D.shape[1], D.dtype)
+        self._waiting: list[tuple[Matrix, Matrix]] = []
 
     def add(self, energy: Matrix, misfits: Sequence[tuple[Matrix, Matrix]]) -> None:
         """Take the squared coefficients of some more samples, summed by atoms, and their misfits with the squares."""
         self.energy += energy
-        self.worst.add(*zip(*misfits, strict=True))
+        self._waiting += misfits
+
+    def sort_in(self) -> None:
+        """See which of the misfits that were taken are among the largest."""
+        if self._waiting:
+            self._worst.add(*zip(*self._waiting, strict=True))
+            self._waiting = []
+
+    def largest_misfits(self) -> tuple[Matrix, Matrix]:
+        """As many as there are atoms, the largest first, and their squares."""
+        self.sort_in()
+        return self._worst.largest_first()
 
 
 class Worst:

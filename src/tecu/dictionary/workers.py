@@ -131,11 +131,16 @@ class Workers:
         return [answers[i] for i in range(len(pieces))]
 
     def each_after(
-        self, first: Sequence[Callable[[], object]], function: Callable[[P, Callable[[], None]], T], pieces: Sequence[P]
+        self,
+        first: Sequence[Callable[[], object]],
+        function: Callable[[P, Callable[[], None]], T],
+        pieces: Sequence[P],
+        beside: Sequence[Callable[[], object]] = (),
     ) -> list[T]:
         """``function(piece, wait)`` of each of some pieces, and what has to come ``first``, for which it can ``wait``.
 
-        So threads that are through with the first calls do not stand still until all of them are.
+        So threads that are through with the first calls do not stand still until all of them are. Calls ``beside`` it
+        are for whoever is free.
         """
         done: list[object] = []
 
@@ -149,9 +154,10 @@ class Workers:
         def let_go() -> None:
             done.extend(first)  # nobody is to wait for ever
 
-        steps: list[Callable[[], Any]] = [partial(begin, call) for call in first]
+        steps: list[Callable[[], Any]] = [*(partial(begin, call) for call in first), *beside]
+        before = len(steps)
         steps += [partial(function, piece, wait) for piece in pieces]
-        return self.each(lambda step: step(), steps, let_go)[len(first) :]
+        return self.each(lambda step: step(), steps, let_go)[before:]
 
     def call(self, steps: Sequence[Callable[[], Any]]) -> list[Any]:
         """The answers of some calls."""
