@@ -88,6 +88,15 @@ def test_a_lost_workers_photos_are_done_by_another(client, tmp_path):
             np.testing.assert_array_equal(np.asarray(bright), 255 - np.asarray(dark))
 
 
+def test_a_result_that_is_lost_again_is_waited_for(client, tmp_path, monkeypatch):
+    """As when the worker dies that held it: the future was done, and is pending when it is asked."""
+    photos(tmp_path / "in")
+    monkeypatch.setattr("tecu.lowlight.spread.one_by_one", lambda client, futures: iter(futures))
+    tasks = [Task(str(path), str(tmp_path / "out" / path.name)) for path in sorted((tmp_path / "in").iterdir())]
+    outcomes = list(spread(tasks, Settings(), client, MakeDeadly(tmp_path / "no")))
+    assert [(outcome.source, outcome.status) for outcome in outcomes] == [(task.source, "done") for task in tasks]
+
+
 def test_what_was_there_before_is_not_replaced(client, tmp_path):
     photos(tmp_path / "in", 2)
     (tmp_path / "out").mkdir()

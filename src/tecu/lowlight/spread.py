@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from tecu.cluster import one_by_one
+from tecu.cluster import NoWorkers, gathered, one_by_one
 from tecu.lowlight.batch import Make, Outcome, Settings, make_enhancer, process, results
 from tecu.lowlight.files.errors import shown
 from tecu.lowlight.plan import STREAM, Task
@@ -30,7 +30,7 @@ def spread(tasks: Sequence[Task], settings: Settings, client: Any, make: Make = 
     try:
         for future in one_by_one(client, list(flying)):
             task = flying.pop(future)
-            yield _outcome(task, future)
+            yield _outcome(task, future, client)
             future.release()
     finally:
         if flying:  # Ctrl-C: what is being written is finished, what waits is not begun
@@ -47,12 +47,17 @@ def land(task: Task, settings: Settings, fresh: bool, make: Make = make_enhancer
     return process(task, settings, make)
 
 
-def _outcome(task: Task, future: Any) -> Outcome:
-    """What became of a file, by the names that the caller gave."""
-    if future.status == "finished":
-        outcome: Outcome = future.result()
+def _outcome(task: Task, future: Any, client: Any) -> Outcome:
+    """What became of a file, by the names that the caller gave.
+
+    A worker that is lost may take a result with it that was there a moment ago; then this waits until it is made anew.
+    """
+    try:
+        outcome: Outcome = gathered(client, [future])[0]
         return replace(outcome, source=task.source, target=task.target)
-    error = future.exception()
-    why = "several workers died on it (out of memory?)" if type(error).__name__ == "KilledWorker" else repr(error)
-    reason = f"{shown(task.source)} could not be enhanced: {why}"
-    return Outcome(task.source, task.target, "failed", reason=reason, fault="input")
+    except NoWorkers:
+        raise
+    except Exception as error:  # one odd photo must not cost the rest of the batch
+        why = "several workers died on it (out of memory?)" if type(error).__name__ == "KilledWorker" else repr(error)
+        reason = f"{shown(task.source)} could not be enhanced: {why}"
+        return Outcome(task.source, task.target, "failed", reason=reason, fault="input")
