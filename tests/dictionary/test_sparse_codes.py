@@ -9,7 +9,8 @@ from scipy.sparse import csr_array
 import tecu
 from tecu import arrays, checks, couplings, methods, stop, terms
 from tecu.dictionary import L0DictionaryLearning, kernels_atoms, make_sparse_data, sparse_codes
-from tecu.dictionary.coupling import BatchedFactorization, CodesOfBatch
+from tecu.dictionary.blocks import CodesOfBatch
+from tecu.dictionary.coupling import BatchedFactorization
 from tecu.dictionary.sparse_codes import SparseCodes, SparseFactorization
 from tecu.dictionary.workers import Workers
 from tecu.protocols import ProxStep

@@ -13,8 +13,8 @@ import numpy as np
 
 from tecu import arrays, terms
 from tecu.audit import Claim
+from tecu.dictionary.blocks import CodesOfBatch
 from tecu.dictionary.coding import Matrix, sign_mask, tile_height
-from tecu.dictionary.coupling import CodesOfBatch
 from tecu.dictionary.totals import is_for_kernels
 from tecu.subproblem import SubProblem
 from tecu.updates import Embed

@@ -11,27 +11,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from threading import RLock
 from typing import Any, TypeVar
 
 import numpy as np
 
-from tecu.arrays import inner
-from tecu.couplings.base import BlockCoupling, QuadraticRestricted
+from tecu.couplings.base import BlockCoupling
+from tecu.dictionary.blocks import CodesOfBatch, Dictionary
 from tecu.dictionary.coding import Matrix
 from tecu.dictionary.rows import Rows
-from tecu.dictionary.totals import (
-    Atoms,
-    FollowingTotals,
-    Totals,
-    _half_misfit,
-    _largest_eigenvalue,
-    is_for_kernels,
-    misfits_of,
-)
+from tecu.dictionary.totals import Atoms, FollowingTotals, Totals, _half_misfit
 from tecu.dictionary.workers import Workers
-from tecu.protocols import Blocks, Memory
+from tecu.protocols import Blocks
 
 P = TypeVar("P")
 T = TypeVar("T")
@@ -165,166 +156,3 @@ class BatchedFactorization(BlockCoupling):
 
 def _holds(known: tuple[Any, Matrix, float] | None, codes: Any, D: Matrix) -> bool:
     return known is not None and known[0] is codes and known[1] is D
-
-
-class CodesOfBatch(QuadraticRestricted):
-    """``H`` as a function of the codes of one batch, ``W_b``: gradient ``W_b G - Y_b D``, ``G = D'D``."""
-
-    coupling: BatchedFactorization
-
-    def __init__(self, coupling: BatchedFactorization, block: str, z: Blocks) -> None:
-        super().__init__(coupling, block, z)
-        self.previous = z[block]
-        self.atoms = coupling.atoms(z["D"])
-
-    @property
-    def gram(self) -> Matrix:
-        """``G``."""
-        return self.atoms.gram
-
-    @cached_property
-    def samples(self) -> Matrix:
-        """``Y_b``."""
-        return self.coupling.batch(self.block)
-
-    def correlations(self, piece: slice = slice(None)) -> Matrix:
-        """``Y_b D`` of some samples, in memory of its own."""
-        return np.asarray(self.samples[piece] @ self.atoms.rows.T)
-
-    @cached_property
-    def _value(self) -> float:
-        return self.coupling.value_by_totals(self.block, self.z)
-
-    @cached_property
-    def _misfit(self) -> float:
-        return self._half_misfit(self.previous)
-
-    def _half_misfit(self, u: Any) -> float:
-        return _half_misfit(self.samples, u, self.atoms.rows, self.coupling.team)
-
-    def value(self, u: Any) -> float:
-        """``H(u, others)``: the value at the block's old codes, plus what this batch changes."""
-        if u is self.previous:
-            return self._value
-        return self._value + self._half_misfit(u) - self._misfit
-
-    def grad(self, u: Any) -> Matrix:
-        """``(u D' - Y_b) D``."""
-        Y, D, team = self.samples, self.atoms.rows, self.coupling.team
-        gradient = np.empty((len(Y), len(D)), D.dtype)
-
-        def slopes(piece: slice) -> None:
-            part = u if piece.stop - piece.start == len(Y) else u[piece]
-            np.matmul(part @ D - Y[piece], D.T, out=gradient[piece])
-
-        team.map(slopes, len(Y))
-        return gradient
-
-    def grad_entries(self, u: Any, rows: Matrix, columns: Matrix) -> Matrix:
-        """The gradient at a few places."""
-        from tecu.dictionary.kernels_audit import products_at
-
-        Y, D = self.samples, self.atoms.rows
-        misfits = misfits_of(Y, u, D)[0] if is_for_kernels(u) else Y - u @ D
-        entries = np.empty(len(rows), D.dtype)
-        products_at(misfits, D, rows, columns, entries)
-        return np.negative(entries, out=entries)
-
-    def hessian(self, v: Any) -> Matrix:
-        """``v G``."""
-        return np.asarray(v @ self.gram)
-
-    def magnitude(self, value: float) -> float:
-        """The size of the numbers that were summed."""
-        return self.coupling.magnitude(value, self.previous)
-
-    def lipschitz(self, memory: Memory) -> float:
-        """``||D||_2^2``."""
-        return self.atoms.lipschitz
-
-
-class Dictionary(QuadraticRestricted):
-    """``H`` as a function of ``D``: gradient ``D A - B``, transposed, from the totals."""
-
-    coupling: BatchedFactorization
-
-    def __init__(self, coupling: BatchedFactorization, block: str, z: Blocks) -> None:
-        super().__init__(coupling, block, z)
-        self.previous = z[block]
-
-    @cached_property
-    def _totals(self) -> tuple[Matrix, Matrix, float]:
-        coupling, dtype = self.coupling, self.previous.dtype
-        with coupling._lock:
-            totals = coupling.totals(self.z)
-            totals.expect(dtype)
-            value = coupling.value_by_totals(self.block, self.z)
-            return totals.unfolded(dtype), totals.B.astype(dtype), value
-
-    @property
-    def A(self) -> Matrix:
-        """``A = W'W`` in the block's precision."""
-        return self._totals[0]
-
-    @property
-    def B(self) -> Matrix:
-        """``B = W'Y`` (atoms x features) in the block's precision."""
-        return self._totals[1]
-
-    def value(self, u: Matrix) -> float:
-        """``H(u, others)``."""
-        if u is self.previous:
-            return self._totals[2]
-        middle = np.ascontiguousarray((0.5 * (u + self.previous)).T)  # there a quadratic has its mean slope on the way
-
-        def rise(rows: slice) -> float:
-            return inner(self._slopes(middle, rows), (u - self.previous).T[rows])
-
-        return self._totals[2] + sum(self.coupling.team.map(rise, len(middle)))
-
-    def grad(self, u: Matrix) -> Matrix:
-        """``u A - B'``."""
-        if not self._any_codes:
-            return np.zeros_like(u)
-        atoms = np.ascontiguousarray(u.T)
-        slopes = np.empty_like(atoms)
-        self.coupling.team.map(lambda rows: self._slopes(atoms, rows, slopes[rows]), len(atoms))
-        return slopes.T
-
-    def _slopes(self, atoms: Matrix, rows: slice, out: Matrix | None = None) -> Matrix:
-        """The gradient at ``atoms``, which are rows here, in some of them."""
-        found = np.matmul(self.A[rows], atoms, out=out)
-        found -= self.B[rows]
-        return found
-
-    def value_and_grad(self, u: Matrix) -> tuple[float, Matrix]:
-        """Value and gradient for the price of the gradient."""
-        gradient = self.grad(u)
-        if u is self.previous:
-            return self._totals[2], gradient
-        move = u - self.previous
-        start = self._start
-        return self._totals[2] + 0.5 * (inner(start, move) + inner(gradient, move)), gradient
-
-    @cached_property
-    def _start(self) -> Matrix:
-        return self.grad(self.previous)
-
-    def hessian(self, v: Matrix) -> Matrix:
-        """``v A``."""
-        if not self._any_codes:
-            return np.zeros_like(v)
-        return self.coupling.team.product(self.A, np.ascontiguousarray(v.T)).T
-
-    @property
-    def _any_codes(self) -> bool:
-        """At most starts there are none, and nothing has to be multiplied."""
-        return bool(np.diagonal(self.A).any())
-
-    def magnitude(self, value: float) -> float:
-        """The size of the numbers that were summed."""
-        return self.coupling.magnitude(value, self.previous)
-
-    def lipschitz(self, memory: Memory) -> float:
-        """``||W||_2^2``."""
-        return _largest_eigenvalue(self.A, memory)

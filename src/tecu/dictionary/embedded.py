@@ -14,11 +14,15 @@ from typing import Any
 import numpy as np
 
 from tecu.arrays import Array
+from tecu.dictionary.blocks import CodesOfBatch, Dictionary
 from tecu.dictionary.coding import Codes, Matrix, descend, greedy, polish_samples, tile_height
-from tecu.dictionary.coupling import CodesOfBatch, Dictionary
 from tecu.dictionary.sweeps import sweep
 from tecu.inexact import Candidate, Numbers
+from tecu.protocols import Memory
 from tecu.subproblem import SubProblem
+
+MUCH_THE_SAME = 0.2
+"""By what share the largest total of an atom may change before the curvature is looked at again."""
 
 
 @dataclass(frozen=True)
@@ -159,10 +163,14 @@ class ColumnSweeps:
         smooth = sub.smooth
         assert isinstance(smooth, Dictionary)
         atoms, previous = np.array(u.T, order="C"), np.ascontiguousarray(sub.previous.T)
-        tau, descent = smooth.lipschitz(sub.memory) + sub.eta, 0.0
+        curvature, descent = _known_curvature(smooth, sub.memory), 0.0
         while True:
+            if curvature is None:
+                curvature = smooth.lipschitz(sub.memory)
+                sub.memory.update(curvature=curvature, largest_total=smooth.largest_total)
             descent += sweep(atoms, previous, smooth.A, smooth.B, sub.eta, self.ball, smooth.coupling.team)
-            yield self.candidate(sub, smooth, atoms, previous, -descent, tau)
+            yield self.candidate(sub, smooth, atoms, previous, -descent, curvature + sub.eta)
+            curvature = None  # that was not accepted: see what it is now
 
     def candidate(
         self, sub: SubProblem, smooth: Dictionary, atoms: Matrix, previous: Matrix, change: float, tau: float
@@ -193,3 +201,15 @@ class ColumnSweeps:
         )
         numbers = Numbers(tau * math.sqrt(sum(squares)), tau * sum(along), change + sum(onwards))
         return Candidate(atoms.copy().T, prox_point=points.T, tau=tau, numbers=numbers)
+
+
+def _known_curvature(smooth: Dictionary, memory: Memory) -> float | None:
+    """``||W||_2^2`` as an earlier visit found it, if totals are still much the same.
+
+    Any ``tau`` serves in the error: it need not be a Lipschitz constant to the last percent.
+    """
+    known, before = memory.get("curvature"), memory.get("largest_total")
+    if known is None or before is None:
+        return None
+    now = smooth.largest_total
+    return float(known) if abs(now - before) <= MUCH_THE_SAME * before and now <= known else None

@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 
 from tecu.couplings.base import BlockCoupling, QuadraticRestricted
+from tecu.dictionary.blocks import Dictionary
 from tecu.dictionary.chunked import expressions
 from tecu.dictionary.chunked.rowwise import Held, RowWise, Shared, compute
 from tecu.dictionary.chunked.samples import Samples
 from tecu.dictionary.coding import Matrix
-from tecu.dictionary.coupling import Dictionary
 from tecu.dictionary.totals import Atoms, Totals
 from tecu.dictionary.workers import Workers
 from tecu.protocols import Blocks, Memory, Term
@@ -127,7 +127,7 @@ class ChunkedFactorization(BlockCoupling):
 
 
 class TotalsDictionary(Dictionary):
-    """:class:`tecu.dictionary.coupling.Dictionary` over the totals of the chunks."""
+    """:class:`tecu.dictionary.blocks.Dictionary` over the totals of the chunks."""
 
     coupling: Any
 

@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 
 from tecu import arrays
+from tecu.dictionary.blocks import CodesOfBatch
 from tecu.dictionary.chunked.samples import load
 from tecu.dictionary.coding import Matrix
-from tecu.dictionary.coupling import BatchedFactorization, CodesOfBatch
+from tecu.dictionary.coupling import BatchedFactorization
 from tecu.dictionary.workers import Workers
 from tecu.inexact import Candidate, estimate, judge
 from tecu.protocols import Term
