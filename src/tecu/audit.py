@@ -13,6 +13,7 @@ from tecu.arrays import Array
 from tecu.inexact import Candidate, Estimate, estimate
 from tecu.problem import SubProblem
 from tecu.protocols import Term, treats_entries_alike
+from tecu.rounding import lean_on_set
 
 ENTRIES = 2**16  # of a large block, when its prox is tried against rivals
 SINGLE = 8  # entries that are changed one by one
@@ -204,15 +205,26 @@ def _false_claim(sub: SubProblem, claim: Claim, point: Array, thorough: bool) ->
         beaten = beaten_prox(sub, center, truth.tau, truth.point)
         if beaten is not None:
             return beaten
-    change, slack = truth.rise if claim.change is not None else (0.0, 0.0)
-    # A move by rounding alone has a change of its own, however flat the objective is.
-    hidden = claim.tau * (8 * arrays.unit_roundoff(point) * arrays.norm(point)) ** 2
+    change, room_of_change = _change(truth, claim) if claim.change is not None else (0.0, 0.0)
     for name, said, true, room in (
         ("error", claim.error_norm, truth.error_norm, allowed),
         ("error", claim.error_along_move, truth.error_along_move, allowed * truth.move),
         ("gradient", claim.slope, truth.slope, 1e-3 * abs(truth.slope) + (allowed + 64 * truth.floor) * truth.move),
-        ("change of the objective", claim.change, change, 1e-3 * abs(change) + 64 * slack + hidden),
+        ("change of the objective", claim.change, change, room_of_change),
     ):
         if said is not None and not abs(said - true) <= room:
             return f"the strategy of block {sub.block!r} claimed a wrong {name}: {said:.6g} instead of {true:.6g}"
     return None
+
+
+def _change(truth: Estimate, claim: Claim) -> tuple[float, float]:
+    """``F(u~) - F(previous)``, and how far from it an honest claim may be."""
+    sub, (change, slack) = truth.sub, truth.rise
+    # What two points in a set may be off is no matter here, and has its margin: both sides speak of the same two.
+    lean = lean_on_set(sub) if sub.is_quadratic else 0.0
+    room = 1e-3 * abs(change) + 64 * (slack - lean) + lean
+    # A move by rounding alone has a change of its own, however flat the objective is.
+    room += claim.tau * (8 * arrays.unit_roundoff(truth.point) * arrays.norm(truth.point)) ** 2
+    if claim.change is not None and abs(claim.change - change) > room:  # it may be a difference of two values of H
+        room += 8 * sub.value_slack(sub.coupling_value_at_previous())
+    return change, room

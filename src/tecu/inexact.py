@@ -28,6 +28,7 @@ import numpy as np
 from tecu import arrays
 from tecu.arrays import Array
 from tecu.problem import SubProblem
+from tecu.rounding import lean_on_set
 from tecu.tolerance import Tolerance
 
 
@@ -153,10 +154,7 @@ class Estimate:
                 start_slope = arrays.inner(start, self.point - sub.previous)
             # grad phi(u~) holds eta (u~ - previous): half of it along the move is the proximal term itself
             change = 0.5 * (start_slope + self.slope)
-            # On a curved set both points lie only to rounding, which along a slope is worth this much.
-            size = math.sqrt(math.prod(sub.previous.shape)) * max(1.0, sub.size_of_previous())
-            lean = 32 * arrays.unit_roundoff(sub.previous) * size * sub.known_slope()
-            return self.term - start_term + change, slack + self.floor * self.move + lean
+            return self.term - start_term + change, slack + self.floor * self.move + lean_on_set(sub)
         after, before = sub.coupling_value(self.point), sub.coupling_value_at_previous()
         change = after - before + 0.5 * sub.eta * self.move * self.move
         return self.term - start_term + change, slack + sub.value_slack(after, before)

@@ -18,6 +18,7 @@ from tecu.certificate import Certificate, certify
 from tecu.checkpoint import fingerprint
 from tecu.checks import audit_due, gradient_tests
 from tecu.problem import Problem, SubProblem
+from tecu.rounding import lean
 from tecu.schedule import Schedule, make_order
 from tecu.state import Check, Result, Standing, State, Status, Visit, VisitLog
 from tecu.stop import MaxIter, RelativeChange, Rule
@@ -174,7 +175,7 @@ class Solver:
         trail.settle(self.problem, z)
         h = float(self.problem.coupling.value(z))
         tests = self._tests(z, lambda: h, trail, 0)
-        checks = _in_order(z, tests, [test() for test in tests.values()])
+        checks = _in_order(z, tests, self.problem.each(call, list(tests.values())))
         standing = {
             block: Standing(float(term.value(z[block])), arrays.norm(z[block]))
             for block, term in self.problem.terms.items()
@@ -303,7 +304,7 @@ class Solver:
             norm=sub.size_of_previous(), value=math.nan,
             error=step.error, tolerance=step.tolerance, inner=step.inner, tau=step.tau, lipschitz=step.lipschitz,
             descent=step.descent, weight=step.weight, reserve=step.reserve, reserve_before=step.reserve_before,
-            slack=2 * sub.value_slack(*h) + sub.lean() + magnitude, fault=step.fault,
+            slack=2 * sub.value_slack(*h) + lean(sub) + magnitude, fault=step.fault,
             values=counters.values, gradients=counters.gradients, hessians=counters.hessians, proxes=counters.proxes,
             products=int(sub.memory.pop("products", 0)), strategy_calls=counters.strategy_calls,
         )  # fmt: skip

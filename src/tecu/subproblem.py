@@ -212,10 +212,15 @@ class SubProblem:
 
     def _goes_in_pieces(self, u: Array, gradient: Array) -> bool:
         """Whether a prox-gradient step may be made on some entries at a time: NumPy arrays, each entry by itself."""
+        plain = all(type(x) is np.ndarray and x.flags.c_contiguous and x.dtype == u.dtype for x in (u, gradient))
+        return plain and u.shape == gradient.shape and self.treats_entries_alike
+
+    @property
+    def treats_entries_alike(self) -> bool:
+        """Whether the term is a sum of one function over all entries."""
         if "alike" not in self._cache:
             self._cache["alike"] = treats_entries_alike(self.term)
-        plain = all(type(x) is np.ndarray and x.flags.c_contiguous and x.dtype == u.dtype for x in (u, gradient))
-        return plain and u.shape == gradient.shape and bool(self._cache["alike"])
+        return bool(self._cache["alike"])
 
     def own_prox_linear(self, gamma: float) -> ProxStep | None:
         """The coupling's own prox-linear step of ``term + H`` from ``previous``, where it has one."""
@@ -316,15 +321,6 @@ class SubProblem:
         if "size" not in self._cache:
             self._cache["size"] = arrays.norm(self.previous)
         return float(self._cache["size"])
-
-    def lean(self) -> float:
-        """``8 r ||grad H|| ||previous||``: what rounding of ``previous`` itself is worth, where nothing else tells.
-
-        A coupling that knows the size of the numbers it sums (``magnitude``) needs no such guess.
-        """
-        if type(self.smooth).magnitude is not Restricted.magnitude:
-            return 0.0
-        return 8.0 * arrays.unit_roundoff(self.previous) * self.known_slope() * self.size_of_previous()
 
     def value_slack(self, *values: float) -> float:
         """How far values of ``H`` that should be equal may differ: ``8 sqrt(terms summed)`` units in the last place."""

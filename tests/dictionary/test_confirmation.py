@@ -10,9 +10,10 @@ from scipy.sparse import csr_array
 from tecu import terms
 from tecu.audit import audit_claim
 from tecu.dictionary import L0DictionaryLearning, make_sparse_data, solvers
+from tecu.dictionary.blocks import CodesOfBatch, Dictionary
 from tecu.dictionary.confirmation import EmbeddedCodes, confirmed
 from tecu.dictionary.coupling import BatchedFactorization
-from tecu.dictionary.embedded import PolishedCodes
+from tecu.dictionary.embedded import ColumnSweeps, PolishedCodes
 from tecu.dictionary.workers import Workers
 from tecu.problem import Problem, SubProblem
 
@@ -155,3 +156,44 @@ def test_a_fit_with_a_lying_coder_has_no_certificate(monkeypatch):
     certificate = L0DictionaryLearning(24, penalty=0.01, random_state=0).fit(X).certificate_
     assert not certificate.holds
     assert "claimed a wrong" in certificate.summary()
+
+
+def times(factor, name):
+    """A part of a block's ``H``, made too large (or zero) everywhere."""
+    return lambda right: {name: lambda self, *given: factor * getattr(right, name)(self, *given)}
+
+
+FALSE_PARTS = [
+    (CodesOfBatch, times(1.05, "grad_entries")),
+    (CodesOfBatch, times(0.0, "grad_entries")),
+    (CodesOfBatch, times(1.02, "value")),
+    (Dictionary, times(1.05, "grad")),
+    (Dictionary, times(1.1, "hessian")),
+]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("block", "part"), FALSE_PARTS)
+def test_a_fit_with_a_false_coupling_has_no_certificate(monkeypatch, block, part, dtype):
+    X = make_sparse_data(3000, 16, 300, 3, snr_db=25, random_state=0)[0].astype(dtype)
+    model = L0DictionaryLearning(300, penalty=0.02, max_iter=2, random_state=0)
+    assert model.fit(X).certificate_.holds
+    class_ = type("False", (block,), part(block))
+    names = {CodesOfBatch: "CodesOfBatch", Dictionary: "Dictionary"}
+    monkeypatch.setattr(f"tecu.dictionary.coupling.{names[block]}", class_)
+    assert not model.fit(X).certificate_.holds
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("strategy", [PolishedCodes, ColumnSweeps])
+def test_a_fit_with_a_false_change_of_the_objective_has_no_certificate(monkeypatch, strategy, dtype):
+    class Boasting(strategy):
+        def __call__(self, sub, u):
+            for said in super().__call__(sub, u):
+                numbers = getattr(said, "numbers", None)
+                yield said if numbers is None else replace(said, numbers=replace(numbers, change=1.5 * numbers.change))
+
+    X = make_sparse_data(3000, 16, 100, 3, snr_db=25, random_state=0)[0].astype(dtype)
+    monkeypatch.setattr(solvers, strategy.__name__, Boasting)
+    model = L0DictionaryLearning(100, penalty=0.02, max_iter=3, random_state=0).fit(X)
+    assert "claimed a wrong change of the objective" in model.certificate_.reason

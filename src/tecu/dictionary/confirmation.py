@@ -53,15 +53,15 @@ def confirmed(sub: SubProblem, claim: Claim) -> bool:
     floor = 8.0 * r * (tau * size + slope)
     before, after = sub.term_at_previous(), float(sub.term.value(u))
     change = after - before + 0.5 * squares + 0.5 * sub.eta * move * move
-    lean = 32.0 * r * math.sqrt(math.prod(u.shape)) * max(1.0, size) * slope
-    slack = 8.0 * r * max(abs(after), abs(before)) + floor * move + lean
+    slack = 8.0 * r * max(abs(after), abs(before)) + floor * move
     hidden = tau * (8.0 * r * arrays.norm(u)) ** 2
+    sums = 8.0 * sub.value_slack(smooth.coupling.half_square)  # it is a difference of sums of this size
     return (
         math.isfinite(slope)  # room without end would confirm everything
         and tau * gap <= 64.0 * floor
         and abs(claim.error_norm) <= 64.0 * floor
         and abs(claim.error_along_move) <= 64.0 * floor * move
-        and abs(claim.change - change) <= 1e-3 * abs(change) + 64.0 * slack + hidden
+        and abs(claim.change - change) <= 1e-3 * abs(change) + 64.0 * slack + hidden + sums
     )
 
 

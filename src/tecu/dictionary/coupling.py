@@ -20,7 +20,7 @@ from tecu.couplings.base import BlockCoupling
 from tecu.dictionary.blocks import CodesOfBatch, Dictionary
 from tecu.dictionary.coding import Matrix
 from tecu.dictionary.rows import Rows
-from tecu.dictionary.totals import Atoms, FollowingTotals, Totals, _half_misfit
+from tecu.dictionary.totals import Atoms, FollowingTotals, Totals, _half_misfit, rounding_scale
 from tecu.dictionary.workers import Workers
 from tecu.protocols import Blocks
 
@@ -110,15 +110,8 @@ class BatchedFactorization(BlockCoupling):
             return value
 
     def magnitude(self, value: float, u: Any) -> float:
-        """What rounding errors of ``H`` by totals are relative to.
-
-        They are about ``r ||A||``, ``r`` the unit round-off and ``||A||`` about ``||Y||^2 / sqrt(atoms)``: the
-        Gram matrix is rounded. Sums are taken in float64; their own rounding, some ``r ||Y||^2``, counts in that
-        precision only. The solver allows for ``8 r sqrt(entries)`` times the answer.
-        """
-        entries, atoms = u.shape[0] * u.shape[1], u.shape[1]
-        share = 1.0 / math.sqrt(atoms) + float(u.dtype == np.float64)
-        return abs(value) + 4.0 * self.half_square * share / math.sqrt(entries)
+        """The size of the numbers that were summed, by which rounding is judged."""
+        return rounding_scale(value, self.half_square, u)
 
     def value(self, z: Blocks) -> float:
         """``H(z)``, by residual; a batch whose codes and dictionary are those of the last call is known."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -206,6 +207,18 @@ def _half_misfit(Y: Matrix, codes: Any, atoms: Matrix, team: Workers | None = No
 
     (team if team and len(indices) > MANY_ENTRIES else Workers(1)).map(part, len(Y))
     return 0.5 * float(np.sum(squares))
+
+
+def rounding_scale(value: float, half_square: float, u: Any) -> float:
+    """What rounding errors of ``H`` are relative to: the solver allows for ``8 r sqrt(entries)`` times the answer.
+
+    Sums are taken in float64. In float32 the errors are about ``r ||A||``, ``r`` the unit round-off and ``||A||``
+    about ``||Y||^2 / sqrt(atoms)``: the Gram matrix is rounded. In float64 the rounding of long sums counts, too.
+    """
+    atoms, size = u.shape[1], math.sqrt(math.prod(u.shape))
+    if u.dtype == np.float64:
+        return abs(value) + 4.0 * half_square * (1.0 + 1.0 / math.sqrt(atoms)) / size
+    return (abs(value) + 4.0 * half_square / math.sqrt(atoms)) / size
 
 
 def _largest_eigenvalue(gram: Matrix, memory: Memory) -> float:

@@ -20,7 +20,7 @@ from tecu.dictionary.chunked import expressions
 from tecu.dictionary.chunked.rowwise import Held, RowWise, Shared, compute
 from tecu.dictionary.chunked.samples import Samples
 from tecu.dictionary.coding import Matrix
-from tecu.dictionary.totals import Atoms, Totals
+from tecu.dictionary.totals import Atoms, Totals, rounding_scale
 from tecu.dictionary.workers import Workers
 from tecu.protocols import Blocks, Memory, Term
 
@@ -84,9 +84,8 @@ class ChunkedFactorization(BlockCoupling):
         return value
 
     def magnitude(self, value: float, u: Any) -> float:
-        """What rounding errors of ``H`` by totals are relative to (see :class:`BatchedFactorization`)."""
-        entries, atoms = u.shape[0] * u.shape[1], u.shape[1]
-        return abs(value) + 4.0 * self.half_square / math.sqrt(atoms * entries)
+        """The size of the numbers that were summed, by which rounding is judged."""
+        return rounding_scale(value, self.half_square, u)
 
     def value(self, z: Blocks) -> float:
         """``H(z)``, by residual, on the workers."""

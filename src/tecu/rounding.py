@@ -1,0 +1,33 @@
+"""What it is worth, in the tests of a visit, that points lie where they should only to rounding."""
+
+from __future__ import annotations
+
+import math
+
+from tecu import arrays
+from tecu.problem import SubProblem
+from tecu.protocols import Restricted
+
+LONGEST_SUM = 16.0
+"""How much rounding may add up in the prox of a set, such as the unit sphere, in units of the last place."""
+
+
+def lean_on_set(sub: SubProblem) -> float:
+    """What it is worth, along ``grad H(previous)``, that two points lie in the term's set only to rounding.
+
+    Where the term treats each entry by itself, they lie in it to the last bit.
+    """
+    if sub.treats_entries_alike:
+        return 0.0
+    units = 32.0 * min(math.sqrt(math.prod(sub.previous.shape)), LONGEST_SUM)
+    return units * arrays.unit_roundoff(sub.previous) * max(1.0, sub.size_of_previous()) * sub.known_slope()
+
+
+def lean(sub: SubProblem) -> float:
+    """``8 r ||grad H|| ||previous||``: what rounding of ``previous`` itself is worth, where nothing else tells.
+
+    A coupling that knows the size of the numbers it sums (``magnitude``) needs no such guess.
+    """
+    if type(sub.smooth).magnitude is not Restricted.magnitude:
+        return 0.0
+    return 8.0 * arrays.unit_roundoff(sub.previous) * sub.known_slope() * sub.size_of_previous()
