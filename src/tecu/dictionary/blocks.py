@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tecu.arrays import inner
+from tecu.arrays import inner, is_sparse
 from tecu.couplings.base import QuadraticRestricted
 from tecu.dictionary.coding import Matrix
 from tecu.dictionary.totals import _half_misfit, _largest_eigenvalue, is_for_kernels, misfits_of
@@ -82,7 +82,12 @@ class CodesOfBatch(QuadraticRestricted):
 
     def hessian(self, v: Any) -> Matrix:
         """``v G``."""
-        return np.asarray(v @ self.gram)
+        if not is_sparse(v):
+            return np.asarray(v @ self.gram)
+        used = np.flatnonzero(np.diff(v.indptr))  # of a direction that is tested these are few
+        product = np.zeros(v.shape, self.gram.dtype)
+        product[used] = v[used] @ self.gram
+        return product
 
     def magnitude(self, value: float) -> float:
         """The size of the numbers that were summed."""

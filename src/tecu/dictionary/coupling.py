@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from tecu.arrays import inner
 from tecu.couplings.base import BlockCoupling
 from tecu.dictionary.blocks import CodesOfBatch, Dictionary
 from tecu.dictionary.coding import Matrix
@@ -57,6 +58,7 @@ class BatchedFactorization(BlockCoupling):
         self._atoms: Atoms | None = None
         self._visited: dict[str, tuple[dict[str, Any], float]] = {}
         self._misfits: dict[str, tuple[Any, Matrix, float]] = {}
+        self._half_squares: dict[str, float] = {}  # 1/2 ||Y_b||^2 of batches that were seen without codes
         self._atom_rows: tuple[Matrix, Matrix] | None = None  # the dictionary of the last value, and its atoms by rows
 
     def __getstate__(self) -> dict[str, Any]:
@@ -123,7 +125,12 @@ class BatchedFactorization(BlockCoupling):
         team = self.team if len(fresh) == 1 else None  # of several, each is for one thread
 
         def half_misfit(name: str) -> float:
-            return _half_misfit(self.batch(name), z[name], rows, team)
+            if z[name].nnz:
+                return _half_misfit(self.batch(name), z[name], rows, team)
+            if name not in self._half_squares:
+                Y = self.batch(name)
+                self._half_squares[name] = 0.5 * inner(Y, Y)
+            return self._half_squares[name]
 
         for name, half in zip(fresh, self.team.each(half_misfit, fresh), strict=True):
             known[name] = (z[name], D, half)
