@@ -167,7 +167,11 @@ class Restricted:
         return None
 
     def magnitude(self, value: float) -> float:
-        """The size of the numbers that were summed to get ``value``: rounding errors are relative to this."""
+        """The size of the numbers that were summed to get ``value``: rounding errors are relative to this.
+
+        Tests allow for ``8 r sqrt(entries of the block)`` times the answer and more, ``r`` the unit round-off. Larger than
+        it need be, it hides mistakes; too small, it raises alarms.
+        """
         return abs(value)
 
     # Between visits: after the last one of a sweep the solver asks for ``H`` where the next one will start.

@@ -71,7 +71,7 @@ class Operator:
         x, y = (rng.standard_normal(size).astype(precision) for size in self.shape[::-1])
         try:
             forth, back = self.matvec(x), self.rmatvec(y)
-        except NotImplementedError:
+        except NotImplementedError:  # so SciPy and PyLops say that an operator has no adjoint
             raise TypeError(f"interop.operator: {self.name} has no adjoint; its gradient needs rmatvec") from None
         left, right = (float(np.dot(a.astype(np.float64), b)) for a, b in ((forth, y), (x, back)))
         size = float(np.linalg.norm(forth) * np.linalg.norm(y) + np.linalg.norm(x) * np.linalg.norm(back))
