@@ -169,8 +169,8 @@ class Restricted:
     def magnitude(self, value: float) -> float:
         """The size of the numbers that were summed to get ``value``: rounding errors are relative to this.
 
-        Tests allow for ``8 r sqrt(entries of the block)`` times the answer and more, ``r`` the unit round-off. Larger than
-        it need be, it hides mistakes; too small, it raises alarms.
+        Tests allow for ``8 r sqrt(entries of the block)`` times the answer and more, ``r`` the unit round-off. Larger
+        than it need be, it hides mistakes; too small, it raises alarms.
         """
         return abs(value)
 

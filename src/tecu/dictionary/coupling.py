@@ -51,14 +51,14 @@ class BatchedFactorization(BlockCoupling):
         self.names = [f"W{i}" for i in range(len(batches))]
         self.blocks = (*self.names, "D")
         self._team = team or Workers(1)
-        self.half_square = 0.5 * self.rows.square()
+        self._half_squares = {name: self._half_square(name) for name in self.names}
+        self.half_square = math.fsum(self._half_squares.values())
         self._totals: FollowingTotals | None = None
         self._sweep_begins = False
         self._lock = RLock()  # blocks are tested and audited side by side
         self._atoms: Atoms | None = None
         self._visited: dict[str, tuple[dict[str, Any], float]] = {}
         self._misfits: dict[str, tuple[Any, Matrix, float]] = {}
-        self._half_squares: dict[str, float] = {}  # 1/2 ||Y_b||^2 of batches that were seen without codes
         self._atom_rows: tuple[Matrix, Matrix] | None = None  # the dictionary of the last value, and its atoms by rows
 
     def __getstate__(self) -> dict[str, Any]:
@@ -83,6 +83,11 @@ class BatchedFactorization(BlockCoupling):
     def batch(self, name: str) -> Matrix:
         """The samples of a block of codes, dense."""
         return self.rows[self.batches[self.names.index(name)]]
+
+    def _half_square(self, name: str) -> float:
+        """``1/2 ||Y_b||^2``."""
+        Y = self.batch(name)
+        return 0.5 * inner(Y, Y)
 
     def atoms(self, D: Matrix) -> Atoms:
         """The dictionary by rows, with its Gram matrix; computed once for a dictionary."""
@@ -127,9 +132,6 @@ class BatchedFactorization(BlockCoupling):
         def half_misfit(name: str) -> float:
             if z[name].nnz:
                 return _half_misfit(self.batch(name), z[name], rows, team)
-            if name not in self._half_squares:
-                Y = self.batch(name)
-                self._half_squares[name] = 0.5 * inner(Y, Y)
             return self._half_squares[name]
 
         for name, half in zip(fresh, self.team.each(half_misfit, fresh), strict=True):
