@@ -13,7 +13,7 @@ from tecu.arrays import Array
 from tecu.inexact import Candidate, Estimate, estimate
 from tecu.problem import SubProblem
 from tecu.protocols import Term, treats_entries_alike
-from tecu.rounding import lean_on_set
+from tecu.rounding import lean_of_claim, lean_on_set
 
 ENTRIES = 2**16  # of a large block, when its prox is tried against rivals
 SINGLE = 8  # entries that are changed one by one
@@ -220,9 +220,8 @@ def _false_claim(sub: SubProblem, claim: Claim, point: Array, thorough: bool) ->
 def _change(truth: Estimate, claim: Claim) -> tuple[float, float]:
     """``F(u~) - F(previous)``, and how far from it an honest claim may be."""
     sub, (change, slack) = truth.sub, truth.rise
-    # What two points in a set may be off is no matter here, and has its margin: both sides speak of the same two.
     lean = lean_on_set(sub) if sub.is_quadratic else 0.0
-    room = 1e-3 * abs(change) + 64 * (slack - lean) + lean
+    room = 1e-3 * abs(change) + 64 * (slack - lean) + min(lean, lean_of_claim(sub))
     # A move by rounding alone has a change of its own, however flat the objective is.
     room += claim.tau * (8 * arrays.unit_roundoff(truth.point) * arrays.norm(truth.point)) ** 2
     if claim.change is not None and abs(claim.change - change) > room:  # it may be a difference of two values of H

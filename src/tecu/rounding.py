@@ -15,12 +15,22 @@ LONGEST_SUM = 16.0
 def lean_on_set(sub: SubProblem) -> float:
     """What it is worth, along ``grad H(previous)``, that two points lie in the term's set only to rounding.
 
-    Where the term treats each entry by itself, they lie in it to the last bit.
+    A start may lie as far outside as the term allows.
     """
-    if sub.treats_entries_alike:
-        return 0.0
-    units = 32.0 * min(math.sqrt(math.prod(sub.previous.shape)), LONGEST_SUM)
-    return units * arrays.unit_roundoff(sub.previous) * max(1.0, sub.size_of_previous()) * sub.known_slope()
+    return math.sqrt(math.prod(sub.previous.shape)) * _unit_lean(sub)
+
+
+def lean_of_claim(sub: SubProblem) -> float:
+    """The same for what a strategy says of two points, which are the same for whoever looks at them.
+
+    Only a formula that takes them for points of a curved set may be off: where the term treats each entry by itself
+    there is none.
+    """
+    return 0.0 if sub.treats_entries_alike else LONGEST_SUM * _unit_lean(sub)
+
+
+def _unit_lean(sub: SubProblem) -> float:
+    return 32.0 * arrays.unit_roundoff(sub.previous) * max(1.0, sub.size_of_previous()) * sub.known_slope()
 
 
 def lean(sub: SubProblem) -> float:
