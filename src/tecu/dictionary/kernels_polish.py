@@ -87,12 +87,14 @@ def _polish_one(
     w: Any,
     g: Any,
     v: Any,
+    rounded: Any,
 ) -> Any:
     """Refit on the support; insert while the next atom gains more than ``stop``; with ``polish`` drop while that pays.
 
     From an empty support that is orthogonal matching pursuit. Without ``polish`` it is nothing else, and ends at an
     atom within ``floor`` of the span of those chosen; the prefix of the path with the least ``q`` is kept. Returns the
-    length, the insertions, ``q`` and whether no single atom can be dropped or inserted with profit.
+    length, the insertions, ``q`` and whether no single atom can be dropped or inserted with profit. ``rounded`` is
+    scratch for coefficients in the precision of ``work``, in which other kernels subtract rows: that is compiled once.
     """
     size = t
     t = inserted = best = np.int64(0)  # a plain 0 has a type of its own, for which every part is compiled once more
@@ -120,7 +122,9 @@ def _polish_one(
             if x < 0:
                 break
             t = _remove(inverse, support, w, t, x)
-        _subtract_rows(work, c, G, support, w, t)
+        for s in range(t):
+            rounded[s] = w[s]
+        _subtract_rows(work, c, G, support, rounded, t)
         for s in range(t):
             work[support[s]] = 0  # where the refit has left rounding only
         settled = True
@@ -230,8 +234,9 @@ def codes_of(
                     break
                 size = np.int64(0)
             t2, inserted, value2, fixed2 = _polish_one(
-                G, shift, c, work, bits, mask, stop, penalty, cap, floor, polish, s2, size, inverse, w2, g, v
-            )
+                G, shift, c, work, bits, mask, stop, penalty, cap, floor, polish, s2, size, inverse, w2, g, v,
+                values[place:],
+            )  # fmt: skip
             if attempt == 0 or value2 < value or held == 0:
                 t, value, fixed = t2, value2, fixed2
                 for s in range(t):
