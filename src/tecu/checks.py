@@ -46,8 +46,8 @@ def gradient_tests(
 
     The tests are given as calls, by blocks, of which none needs another. ``value()`` is ``H(z)``; ``restrict`` gives it
     as a function of one block, as the visits see it. The direction is half the gradient's own, so that the derivative
-    is not lost in noise, half random, so that a gradient that is wrongly zero is seen. A Hessian is tested, too. At the
-    start a gradient of the wrong shape, or one that is not finite, is refused.
+    is not lost in noise, half random, so that a gradient that is wrongly zero is seen. A Hessian is tested, too (of
+    sparse blocks at the start only). At the start a gradient of the wrong shape, or one that is not finite, is refused.
     """
     name = f"the gradient test at the {'start' if at_start else 'end'}"
     numbers = {block: number for number, block in enumerate(z)}
@@ -106,7 +106,7 @@ def _check_gradient(
         if abs(difference - claimed) <= allowed:
             if abs(claimed) <= noise and (claimed or difference):
                 return Check(name, block, True, "the gradient is lost in the rounding of H", untold=True)
-            # At the end once more, where that is cheap: a start at zero may tell nothing of it.
+            # A start at zero may tell nothing of the Hessian: it is tested at the end, too, but where that is dear.
             if not at_start and (arrays.is_sparse(x) or arrays.is_elsewhere(x)):
                 return Check(name, block, True, "the gradient agrees with differences of H")
             curved = (up - 2 * value + down) / s / s

@@ -50,9 +50,10 @@ def gathered(client: Any, futures: Sequence[Any]) -> list[Any]:
     while True:
         try:
             wait(futures, timeout=min(LOOK, watch.patience))
-            return list(client.gather(futures))
         except TimeoutError:
             watch.look()
+        else:
+            return list(client.gather(futures))  # an error of a task, a timeout too, is raised here
 
 
 def one_by_one(client: Any, futures: Sequence[Any]) -> Iterator[Any]:

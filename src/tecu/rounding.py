@@ -15,7 +15,7 @@ LONGEST_SUM = 16.0
 def lean_on_set(sub: SubProblem) -> float:
     """What it is worth, along ``grad H(previous)``, that two points lie in the term's set only to rounding.
 
-    A start may lie as far outside as the term allows.
+    The distance that is covered is what a term allows an entry, for all of them together.
     """
     return math.sqrt(math.prod(sub.previous.shape)) * _unit_lean(sub)
 

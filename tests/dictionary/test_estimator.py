@@ -332,3 +332,19 @@ def test_a_fit_that_is_almost_exact_is_certified(seed):
     X = np.random.default_rng(seed).normal(size=(600, 16))
     model = L0DictionaryLearning(130, penalty=1e-5 * 16, random_state=seed).fit(X)
     assert model.certificate_.holds, model.certificate_.reason
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_fewer_samples_than_atoms_of_very_different_sizes_leave_unit_atoms(dtype):
+    for seed in range(5):
+        X = np.random.default_rng(seed).normal(size=(5, 16))
+        X[0] *= 1e4
+        model = L0DictionaryLearning(70, n_nonzero=3, max_iter=2, random_state=seed).fit(X.astype(dtype))
+        np.testing.assert_allclose(np.linalg.norm(model.components_, axis=1), 1, rtol=1e-5)
+
+
+def test_squares_of_batches_that_are_finite_while_their_sum_is_not_give_a_sentence():
+    X = np.random.default_rng(0).normal(size=(3000, 10))
+    X *= 2e154 / np.linalg.norm(X)
+    with np.errstate(over="ignore"), pytest.raises(ValueError, match="the squares of X sum to inf"):
+        L0DictionaryLearning(1, penalty=1e300).fit(X)

@@ -97,6 +97,15 @@ def test_a_result_that_is_lost_again_is_waited_for(client, tmp_path, monkeypatch
     assert [(outcome.source, outcome.status) for outcome in outcomes] == [(task.source, "done") for task in tasks]
 
 
+def runs_out_of_time():
+    raise TimeoutError("the disk did not answer")
+
+
+def test_a_timeout_of_a_task_is_not_taken_for_waiting(client):
+    with pytest.raises(TimeoutError, match="the disk did not answer"):
+        gathered(client, [client.submit(runs_out_of_time, pure=False)])
+
+
 def test_what_was_there_before_is_not_replaced(client, tmp_path):
     photos(tmp_path / "in", 2)
     (tmp_path / "out").mkdir()

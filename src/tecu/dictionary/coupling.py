@@ -1,10 +1,8 @@
 """``H = 1/2 sum_b ||Y_b - W_b D'||^2``: samples in batches, each batch's codes a block of their own.
 
-What makes it fast: a batch's gradient needs only that batch; the dictionary needs only the totals ``A = sum
-W_b'W_b`` and
-``B = sum W_b'Y_b``, kept exact by taking a batch's old share out and its new share in. No residual of the size of
-the data is
-ever formed but in :meth:`BatchedFactorization.value`.
+What makes it fast: a batch's gradient needs only that batch; the dictionary needs only the totals
+``A = sum W_b'W_b`` and ``B = sum W_b'Y_b``, kept exact by taking a batch's old share out and its new share in. No
+residual of the size of the data is ever formed but in :meth:`BatchedFactorization.value`.
 """
 
 from __future__ import annotations
@@ -52,7 +50,7 @@ class BatchedFactorization(BlockCoupling):
         self.blocks = (*self.names, "D")
         self._team = team or Workers(1)
         self._half_squares = {name: self._half_square(name) for name in self.names}
-        self.half_square = math.fsum(self._half_squares.values())
+        self.half_square = sum(self._half_squares.values())  # inf is an answer, which the caller looks for
         self._totals: FollowingTotals | None = None
         self._sweep_begins = False
         self._lock = RLock()  # blocks are tested and audited side by side

@@ -167,7 +167,7 @@ class ColumnSweeps:
         while True:
             if curvature is None:
                 curvature = smooth.lipschitz(sub.memory)
-                sub.memory.update(curvature=curvature, largest_total=smooth.largest_total)
+                sub.memory.update(dictionary_curvature=curvature, largest_total=smooth.largest_total)
             descent += sweep(atoms, previous, smooth.A, smooth.B, sub.eta, self.ball, smooth.coupling.team)
             yield self.candidate(sub, smooth, atoms, previous, -descent, curvature + sub.eta)
             curvature = None  # that was not accepted: see what it is now
@@ -208,7 +208,7 @@ def _known_curvature(smooth: Dictionary, memory: Memory) -> float | None:
 
     Any ``tau`` serves in the error: it need not be a Lipschitz constant to the last percent.
     """
-    known, before = memory.get("curvature"), memory.get("largest_total")
+    known, before = memory.get("dictionary_curvature"), memory.get("largest_total")
     if known is None or before is None:
         return None
     now = smooth.largest_total

@@ -144,7 +144,7 @@ def sweep_block(
         square = 0.0
         for f in range(n):
             u[f] += own * d[f] + eta * old[f]
-            square += u[f] * u[f]
+            square += np.float64(u[f]) * np.float64(u[f])
         length = np.sqrt(square)
         if ball:
             length = max(length, np.float64(curvature))

@@ -132,7 +132,7 @@ class Totals:
             return look(atoms)
 
         self.is_spoiled = bool(due)
-        found = self._team.each(catch_up, self._team.thirds(len(self._folded)))
+        found = self._team.each(catch_up, self._team.several(len(self._folded)))
         self._due, self._expected, self.is_spoiled = [], None, False
         self._unfolded = self._unfolded if A is None else A
         return found
@@ -166,9 +166,9 @@ class FollowingTotals(Totals):
                 Y = self.coupling.batch(name)
                 pairs = ((old, -1.0), (new, 1.0))
                 moved = [(_sorted(codes), Y, sign) for codes, sign in pairs if codes is not None and codes.nnz]
+                self._held[name] = new
                 self._due += moved
                 self._changed += [name] * len(moved)
-                self._held[name] = new
                 if moved:
                     self._unfolded = self._expected = None
 

@@ -85,7 +85,7 @@ class Workers:
         pieces = self.count if 2 * rest <= self.count * height else 2 * self.count
         return _slices([*range(0, start, height), *(start + rest * i // pieces for i in range(pieces + 1))])
 
-    def thirds(self, size: int) -> list[slice]:
+    def several(self, size: int) -> list[slice]:
         """``range(size)`` in equal slices, three for each thread: so that work that is not spread evenly is."""
         return _equal_slices(size, 1 if self.count == 1 else 3 * self.count)
 
