@@ -10,7 +10,7 @@ import numpy as np
 from tecu.arrays import inner, is_sparse
 from tecu.couplings.base import QuadraticRestricted
 from tecu.dictionary.coding import Matrix
-from tecu.dictionary.totals import _half_misfit, _largest_eigenvalue, is_for_kernels, misfits_of
+from tecu.dictionary.totals import half_misfit, is_for_kernels, largest_eigenvalue, misfits_of
 from tecu.protocols import Blocks, Memory
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class CodesOfBatch(QuadraticRestricted):
         return self._half_misfit(self.previous)
 
     def _half_misfit(self, u: Any) -> float:
-        return _half_misfit(self.samples, u, self.atoms.rows, self.coupling.team)
+        return half_misfit(self.samples, u, self.atoms.rows, self.coupling.team)
 
     def value(self, u: Any) -> float:
         """``H(u, others)``: the value at the block's old codes, plus what this batch changes."""
@@ -187,4 +187,4 @@ class Dictionary(QuadraticRestricted):
 
     def lipschitz(self, memory: Memory) -> float:
         """``||W||_2^2``."""
-        return _largest_eigenvalue(self.A, memory)
+        return largest_eigenvalue(self.A, memory)

@@ -19,7 +19,7 @@ from tecu.couplings.base import BlockCoupling
 from tecu.dictionary.blocks import CodesOfBatch, Dictionary
 from tecu.dictionary.coding import Matrix
 from tecu.dictionary.rows import Rows
-from tecu.dictionary.totals import Atoms, FollowingTotals, Totals, _half_misfit, rounding_scale
+from tecu.dictionary.totals import Atoms, FollowingTotals, Totals, half_misfit, rounding_scale
 from tecu.dictionary.workers import Workers
 from tecu.protocols import Blocks
 
@@ -127,12 +127,12 @@ class BatchedFactorization(BlockCoupling):
         fresh = [name for name in self.names if not _holds(known.get(name), z[name], D)]
         team = self.team if len(fresh) == 1 else None  # of several, each is for one thread
 
-        def half_misfit(name: str) -> float:
+        def of_batch(name: str) -> float:
             if z[name].nnz:
-                return _half_misfit(self.batch(name), z[name], rows, team)
+                return half_misfit(self.batch(name), z[name], rows, team)
             return self._half_squares[name]
 
-        for name, half in zip(fresh, self.team.each(half_misfit, fresh), strict=True):
+        for name, half in zip(fresh, self.team.each(of_batch, fresh), strict=True):
             known[name] = (z[name], D, half)
         changed = [name for name in self.names if name not in self._misfits or self._misfits[name][0] is not z[name]]
         if len(changed) > 1:  # one block alone is mostly a trial, and the old one will be asked for again

@@ -1,4 +1,7 @@
-"""The compiled search for clusters among unit vectors. This module imports numba: import it lazily."""
+"""The compiled search for clusters among unit vectors. Its readable twin is in the tests.
+
+This module imports numba: import it lazily.
+"""
 
 from __future__ import annotations
 

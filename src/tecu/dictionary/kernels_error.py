@@ -1,6 +1,7 @@
 """Compiled parts of the error of a dictionary: its prox point, and what the tests of acceptance compare.
 
 Atoms are rows. A thread that calls NumPy for each of these sums waits for the interpreter's lock longer than they take.
+Tests compare them with what the engine finds by itself (:func:`tecu.inexact.estimate`).
 This module imports numba: import it lazily.
 """
 

@@ -50,7 +50,7 @@ class Atoms:
     def lipschitz(self) -> float:
         """``||D||_2^2``: a function of the dictionary alone, shared by all batches."""
         if min(self.rows.shape) > LARGEST_EXACT:
-            return _largest_eigenvalue(self.gram, {})
+            return largest_eigenvalue(self.gram, {})
         small = self.gram if len(self.rows) <= self.rows.shape[1] else self.spread
         return (1.0 + 1e-5) * float(np.linalg.eigvalsh(small)[-1])  # rounding of float32 included
 
@@ -191,7 +191,7 @@ def misfits_of(Y: Matrix, codes: Any, D: Matrix) -> tuple[Matrix, Matrix]:
     return rows, squares
 
 
-def _half_misfit(Y: Matrix, codes: Any, atoms: Matrix, team: Workers | None = None) -> float:
+def half_misfit(Y: Matrix, codes: Any, atoms: Matrix, team: Workers | None = None) -> float:
     """``1/2 ||Y - codes @ atoms||^2``, summed in float64."""
     from tecu.dictionary.kernels_atoms import misfits
 
@@ -221,7 +221,8 @@ def rounding_scale(value: float, half_square: float, u: Any) -> float:
     return (abs(value) + 4.0 * half_square / math.sqrt(atoms)) / size
 
 
-def _largest_eigenvalue(gram: Matrix, memory: Memory) -> float:
+def largest_eigenvalue(gram: Matrix, memory: Memory) -> float:
+    """Of a Gram matrix, by power iteration from the vector of the last call."""
     start = lipschitz.start_vector(len(gram)).astype(gram.dtype)
     diagonal = np.diagonal(gram).astype(np.float64)
     return lipschitz.power_on_diagonal(lambda v: gram @ v, start, memory, diagonal)
