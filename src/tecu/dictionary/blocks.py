@@ -102,6 +102,7 @@ class Dictionary(QuadraticRestricted):
     """``H`` as a function of ``D``: gradient ``D A - B``, transposed, from the totals."""
 
     coupling: BatchedFactorization
+    _curvature: float | None = None
 
     def __init__(self, coupling: BatchedFactorization, block: str, z: Blocks) -> None:
         super().__init__(coupling, block, z)
@@ -186,5 +187,7 @@ class Dictionary(QuadraticRestricted):
         return self.coupling.magnitude(value, self.previous)
 
     def lipschitz(self, memory: Memory) -> float:
-        """``||W||_2^2``."""
-        return largest_eigenvalue(self.A, memory)
+        """``||W||_2^2``, computed once."""
+        if self._curvature is None:
+            self._curvature = largest_eigenvalue(self.A, memory)
+        return self._curvature

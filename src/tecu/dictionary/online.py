@@ -76,10 +76,11 @@ class Coder:
 
 
 class Coded(NamedTuple):
-    """Some samples and their codes."""
+    """Some samples and their codes, and how many pairs of atoms these put together."""
 
     samples: Matrix
     codes: Codes
+    pairs: int
 
 
 class OnlineDictionary:
@@ -112,11 +113,12 @@ class OnlineDictionary:
         """
         parts = self._coded(samples, size, looseness, share, [] if judged is None else [judged.sort_in])
         self._forget_all(keep)
+        if judged is None:
+            self._swept(parts, [])
+            return
         before = np.diagonal(self.A).copy()
-        looks = [] if judged is None else [partial(misfits_of, *part, self.D) for part in parts]
-        misfits = self._swept(parts, looks)
-        if judged is not None:
-            judged.add((np.diagonal(self.A).astype(np.float64) - before) / self.weight, misfits)
+        misfits = self._swept(parts, [partial(misfits_of, part.samples, part.codes, self.D) for part in parts])
+        judged.add((np.diagonal(self.A).astype(np.float64) - before) / self.weight, misfits)
 
     def _coded(
         self,
@@ -140,7 +142,9 @@ class OnlineDictionary:
                 correlations = np.matmul(tile, D.T, out=room[: len(tile)])
                 wait_for_gram()
                 parts.append(self.coder(correlations, gram, cap, looseness, share).trimmed())
-            return Coded(y, Codes.stacked(parts))
+            codes = Codes.stacked(parts)
+            lengths = np.diff(codes.indptr).astype(np.float64)  # their squares leave 32 bits
+            return Coded(y, codes, int(lengths @ lengths))
 
         return self.team.each_after(strips, code, self.team.slices(size, height), beside)
 
@@ -150,8 +154,7 @@ class OnlineDictionary:
 
         D, A, B, team = self.D, self.A, self.B, self.team
         add = partial(add_totals_of, [(part.codes, part.samples, self.weight) for part in parts], A, B, False)
-        lengths = [np.diff(part.codes.indptr).astype(np.int64) for part in parts]  # their squares leave 32 bits
-        if has_few_entries(A, more=sum(int(own @ own) for own in lengths)):
+        if has_few_entries(A, more=sum(part.pairs for part in parts)):
             return sweep_in_halves(D, A, B, add, self.ball, team, looks)
         adds = [partial(add, atoms) for atoms in team.slices(len(D))]
         seen = team.call([*adds, *looks])[len(adds) :]

@@ -124,9 +124,10 @@ def _scratch(D: Matrix, atoms: int) -> tuple[Matrix, Matrix, Matrix]:
 
 def has_few_entries(A: Matrix, more: int = 0) -> bool:
     """Whether a column sweep on such totals goes entry by entry; ``more`` entries are going to be added to them."""
+    if more >= SPARSE_TOTALS * A.size:
+        return False
     some = A[:: max(1, len(A) // ROWS_SEEN)] != 0  # truth values: to count floats takes eight times as long
-    few = np.count_nonzero(some) < SPARSE_TOTALS * some.size
-    return bool(few and more < SPARSE_TOTALS * A.size)
+    return bool(np.count_nonzero(some) < SPARSE_TOTALS * some.size)
 
 
 def _slopes(D: Matrix, A: Matrix, B: Matrix, U: Matrix, columns: slice) -> None:

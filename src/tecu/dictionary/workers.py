@@ -86,8 +86,8 @@ class Workers:
         return _slices([*range(0, start, height), *(start + rest * i // pieces for i in range(pieces + 1))])
 
     def several(self, size: int) -> list[slice]:
-        """``range(size)`` in equal slices, three for each thread: so that work that is not spread evenly is."""
-        return _equal_slices(size, 1 if self.count == 1 else 3 * self.count)
+        """``range(size)`` in equal slices, two for each thread: so that work that is not spread evenly is."""
+        return _equal_slices(size, 1 if self.count == 1 else 2 * self.count)
 
     def each(
         self, function: Callable[[P], T], pieces: Sequence[P], give_up: Callable[[], object] = lambda: None

@@ -181,9 +181,10 @@ class UnitRows(_UnitSlices):
 
 def unit_violation(x: Any, axis: int, ball: bool, tolerance: float) -> float:
     """0 or inf: whether the norms along ``axis`` are 1 (at most 1) up to ``tolerance`` (a NumPy array)."""
-    with np.errstate(over="ignore"):
-        _, norms, size = slice_norms(x.astype(np.float64), axis)
-        excess = norms * size - 1.0
+    axes = list(range(x.ndim))
+    with np.errstate(over="ignore", under="ignore"):  # far from 1 a square may be inf or zero: that is told from 1, too
+        squares = np.einsum(x, axes, x, axes, axes[:axis] + axes[axis + 1 :], dtype=np.float64)
+        excess = np.sqrt(squares) - 1.0
     return indicator(largest(excess if ball else np.abs(excess)), tolerance)
 
 
