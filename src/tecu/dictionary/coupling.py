@@ -116,7 +116,7 @@ class BatchedFactorization(BlockCoupling):
 
     def magnitude(self, value: float, u: Any) -> float:
         """The size of the numbers that were summed, by which rounding is judged."""
-        return rounding_scale(value, self.half_square, u)
+        return rounding_scale(value, self.half_square, u, len(self.rows))
 
     def value(self, z: Blocks) -> float:
         """``H(z)``, by residual; a batch whose codes and dictionary are those of the last call is known."""

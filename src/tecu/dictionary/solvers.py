@@ -106,7 +106,7 @@ def plan(
     """The solver called ``name`` for these data."""
     if name == "auto":
         return _batched(rows, coder, n_components, ball, seed, max_iter, tol, team or Workers(1))
-    _require_range(rows.square(), rows, n_components)
+    require_range(rows.square(), rows, n_components)
     Y = rows.X.T if rows.X.dtype == rows.dtype else rows.X.T.astype(rows.dtype)
     problem = Problem(
         SparseFactorization(Y, lipschitz=lipschitz, team=team),
@@ -122,13 +122,19 @@ def plan(
     return Plan(_two_blocks(name, problem, coder, ball, seed), rule, start)
 
 
-def _require_range(square: float, rows: Rows, m: int) -> None:
+def require_range(square: float, rows: Rows, m: int) -> None:
     """Refuse samples whose totals, about ``||Y||^2 / m`` an atom and some of them more, leave the range of numbers."""
-    if not square / m < float(np.finfo(rows.dtype).max) / ROOM_OF_TOTALS:
-        raise ValueError(
-            f"the squares of X sum to {square:.3g}, which leaves the range of {rows.dtype} in the sums of an "
-            "atom; divide X by a number, and the penalty by its square, or give X in float64"
-        )
+    limits = np.finfo(rows.dtype)
+    if not square / m < float(limits.max) / ROOM_OF_TOTALS:
+        remedy = "divide X by a number, and the penalty by its square"
+    elif square / m < float(limits.tiny) and any(np.any(rows[piece]) for piece in rows.pieces()):
+        remedy = "multiply X by a number, and the penalty by its square"
+    else:
+        return
+    raise ValueError(
+        f"the squares of X sum to {square:.3g}, which leaves the range of {rows.dtype} in the sums of an "
+        f"atom; {remedy}" + (", or give X in float64" if rows.dtype == np.float32 else "")
+    )
 
 
 def _two_blocks(name: str, problem: Problem, coder: Coder, ball: bool, seed: int) -> Solver:
@@ -156,7 +162,7 @@ def _batched(rows: Rows, coder: Coder, m: int, ball: bool, seed: int, max_iter: 
     edges = [samples * i // count for i in range(count + 1)]
     batches = [slice(a, b) for a, b in pairwise(edges)]
     coupling = BatchedFactorization(rows, batches, team)
-    _require_range(2 * coupling.half_square, rows, m)
+    require_range(2 * coupling.half_square, rows, m)
     names = coupling.names
     problem = Problem(coupling, {**dict.fromkeys(names, code_term(coder)), "D": terms.UnitColumns(ball=ball)})
     plain = coder.n_nonzero is None and coder.lower == -np.inf and coder.upper == np.inf

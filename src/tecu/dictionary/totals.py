@@ -209,15 +209,16 @@ def half_misfit(Y: Matrix, codes: Any, atoms: Matrix, team: Workers | None = Non
     return 0.5 * float(np.sum(squares))
 
 
-def rounding_scale(value: float, half_square: float, u: Any) -> float:
+def rounding_scale(value: float, half_square: float, u: Any, samples: int) -> float:
     """What rounding errors of ``H`` are relative to: the solver allows for ``8 r sqrt(entries)`` times the answer.
 
     Sums are taken in float64. In float32 the errors are about ``r ||A||``, ``r`` the unit round-off and ``||A||``
-    about ``||Y||^2 / sqrt(atoms)``: the Gram matrix is rounded. In float64 the rounding of long sums counts, too.
+    about ``||Y||^2 / sqrt(atoms)``: the Gram matrix is rounded. In float64 the rounding of long sums counts, too: ``r``
+    a sample, for of equal samples all are rounded to the same side.
     """
     atoms, size = u.shape[1], math.sqrt(math.prod(u.shape))
     if u.dtype == np.float64:
-        return abs(value) + 4.0 * half_square * (1.0 + 1.0 / math.sqrt(atoms)) / size
+        return abs(value) + half_square * (4.0 + 4.0 / math.sqrt(atoms) + samples / 8.0) / size
     return (abs(value) + 4.0 * half_square / math.sqrt(atoms)) / size
 
 

@@ -85,7 +85,7 @@ class ChunkedFactorization(BlockCoupling):
 
     def magnitude(self, value: float, u: Any) -> float:
         """The size of the numbers that were summed, by which rounding is judged."""
-        return rounding_scale(value, self.half_square, u)
+        return rounding_scale(value, self.half_square, u, self.shape[0])
 
     def value(self, z: Blocks) -> float:
         """``H(z)``, by residual, on the workers."""

@@ -23,7 +23,7 @@ from tecu.dictionary.embedded import ColumnSweeps, DescendedCodes, PolishedCodes
 from tecu.dictionary.online import Coder, loose_start
 from tecu.dictionary.parameters import Checked, checked_parameters, start_dictionary
 from tecu.dictionary.rows import Rows
-from tecu.dictionary.solvers import CODES_ETA, SmallGain, code_term
+from tecu.dictionary.solvers import CODES_ETA, SmallGain, code_term, require_range
 from tecu.dictionary.workers import Workers, workers
 from tecu.problem import Problem
 from tecu.solver import Solver
@@ -130,6 +130,7 @@ def fit(model: Any, X: Any) -> None:
     threads = checked_parameters(model, Rows(np.ones((1, samples.shape[1])))).threads  # errors before the first pass
     with scheduling(model.n_jobs, threads) as team:
         found = survey(samples, atoms, seed)
+        require_range(sum(found.squares), found.sample, atoms)
         checked = checked_parameters(model, found.sample)
         D, replaced = start_dictionary(checked, found.sample, random), 0
         if checked.is_greedy:
