@@ -36,7 +36,7 @@ def _audited_place(seed: int, group: int) -> int:
 def gradient_tests(
     problem: Problem,
     z: Mapping[str, Array],
-    value: Callable[[], float],
+    value: float,
     seed: int,
     restrict: Callable[[str, Mapping[str, Array]], Restricted],
     *,
@@ -44,7 +44,7 @@ def gradient_tests(
 ) -> dict[str, Callable[[], Check]]:
     """One directional difference a block: ``(H(z + s v) - H(z - s v)) / 2s`` against ``<grad_b H, v>``.
 
-    The tests are given as calls, by blocks, of which none needs another. ``value()`` is ``H(z)``; ``restrict`` gives it
+    The tests are given as calls, by blocks, of which none needs another. ``value`` is ``H(z)``; ``restrict`` gives it
     as a function of one block, as the visits see it. The direction is half the gradient's own, so that the derivative
     is not lost in noise, half random, so that a gradient that is wrongly zero is seen. A Hessian is tested, too (of
     sparse blocks at the start only). At the start a gradient of the wrong shape, or one that is not finite, is refused.
@@ -54,7 +54,7 @@ def gradient_tests(
 
     def test(block: str) -> Check:
         rng = np.random.default_rng((seed, 4, numbers[block]))
-        return _check_gradient(problem, restrict(block, z), dict(z), value(), block, rng, name, at_start)
+        return _check_gradient(problem, restrict(block, z), dict(z), value, block, rng, name, at_start)
 
     # The whole gradient of a dense block takes longer than some entries of a sparse one's: it is begun first.
     longest_first = sorted(z, key=lambda block: arrays.is_sparse(z[block]))

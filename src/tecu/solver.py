@@ -8,7 +8,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cache, partial
+from functools import partial
 from operator import call
 from typing import Any
 
@@ -174,7 +174,7 @@ class Solver:
                     raise TypeError(no_closed_form(sub))
         trail.settle(self.problem, z)
         h = float(self.problem.coupling.value(z))
-        tests = self._tests(z, lambda: h, trail, 0)
+        tests = self._tests(z, h, trail, 0)
         checks = _in_order(z, tests, self.problem.each(call, list(tests.values())))
         standing = {
             block: Standing(float(term.value(z[block])), arrays.norm(z[block]))
@@ -190,7 +190,7 @@ class Solver:
     def _finish(self, state: State, status: Status, trail: Trail) -> Result:
         z = state.z
         due = audits(self.problem, self.updates, state, trail)
-        tests = self._tests(z, cache(lambda: float(self.problem.coupling.value(z))), trail, state.t) if state.t else {}
+        tests = self._tests(z, float(self.problem.coupling.value(z)), trail, state.t) if state.t else {}
         jobs: list[Callable[[], Any]] = [*due.values(), *tests.values()]
         answers = self.problem.each(call, jobs)
         state = with_faults(state, trail, dict(zip(due, answers, strict=False)))
@@ -206,10 +206,8 @@ class Solver:
                 )
         return Result(state, status, self._certificate(state, status, trail))
 
-    def _tests(
-        self, z: Mapping[str, Array], value: Callable[[], float], trail: Trail, sweeps: int
-    ) -> dict[str, Callable[[], Check]]:
-        """The tests of each block's gradient at ``z``, where ``H`` is ``value()``, after so many sweeps."""
+    def _tests(self, z: Mapping[str, Array], value: float, trail: Trail, sweeps: int) -> dict[str, Callable[[], Check]]:
+        """The tests of each block's gradient at ``z``, where ``H`` is ``value``, after so many sweeps."""
         restrict = partial(trail.restrict, self.problem, keep=True)  # one residual serves each block
         return gradient_tests(self.problem, z, value, self.seed + sweeps, restrict, at_start=sweeps == 0)
 
