@@ -68,6 +68,15 @@ def dense(x: Array) -> Array:
     return x.toarray() if is_sparse(x) else x
 
 
+def canonical(x: Array) -> Array:
+    """A sparse ``x`` as CSR without duplicate entries."""
+    x = x.tocsr()
+    if not x.has_canonical_format:
+        x = x.copy()
+        x.sum_duplicates()
+    return x
+
+
 def inner(x: Array, y: Array) -> float:
     """``<x, y>``, summed in float64."""
     if not (type(x) is np.ndarray and type(y) is np.ndarray):

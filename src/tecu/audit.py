@@ -78,7 +78,8 @@ def beaten_prox(sub: SubProblem, x: Array, tau: float, point: Array, *, thorough
     Rivals lie on the lines from ``point`` towards ``x``, towards ``x`` on the support of ``point``, and towards zero;
     further there are the prox with half and twice the step, the proxes of points near ``x``, and ``point`` without its
     smaller entries or with a single one changed. A right prox is beaten by nothing. If not ``thorough``, one line drawn
-    at random is tried. Of a large block with a term that says that it is a sum over entries, some entries will do.
+    at random is tried. Of a large block with a term that says that it is a sum over entries, some entries will do. A
+    block that lives elsewhere (:func:`tecu.arrays.is_elsewhere`) has no entries to look at: it is tried as a whole.
     """
     x, point = _some_entries(sub.term, x, point)
     term = float(sub.term.value(point))
@@ -114,7 +115,7 @@ def beaten_prox(sub: SubProblem, x: Array, tau: float, point: Array, *, thorough
 
     def off_line() -> Iterator[float]:
         rivals = [arrays.as_kind(sub.term.prox(x, step), point) for step in (0.5 / tau, 2.0 / tau)]
-        if not arrays.is_sparse(point):
+        if is_dense:
             rivals.append(point * arrays.from_numpy(np.abs(arrays.host(point)) >= size / shape, point))
         for rival in rivals:
             apart = rival - point
@@ -140,13 +141,14 @@ def beaten_prox(sub: SubProblem, x: Array, tau: float, point: Array, *, thorough
             apart = rival - point
             yield from on_line(apart, 1.0, LITTLE) if sub.term.is_convex else on_line(apart, 1.0)
 
-    lines: list[Callable[[], Iterator[float]]] = [
-        lambda: on_line(arrays.on_support(past, point), LITTLE, -LITTLE),
-        lambda: on_line(point, LITTLE, -LITTLE, -1.0),
-    ]
-    if not arrays.is_sparse(point):
+    has_entries = not arrays.is_elsewhere(point)
+    is_dense = has_entries and not arrays.is_sparse(point)
+    lines: list[Callable[[], Iterator[float]]] = [lambda: on_line(point, LITTLE, -LITTLE, -1.0)]
+    if has_entries:
+        lines.insert(0, lambda: on_line(arrays.on_support(past, point), LITTLE, -LITTLE))
+    if is_dense:
         lines.append(lambda: on_line(past, LITTLE, -LITTLE, 1.0))
-    everywhere = [off_line] if arrays.is_sparse(point) else [off_line, single_entries, neighbours]
+    everywhere = [off_line, single_entries, neighbours] if is_dense else [off_line]
     tried = [*lines, *everywhere] if thorough else [lines[int(sub.rng.integers(len(lines)))]]
     best = max((found for excesses in tried for found in excesses()), default=0.0)
     if best > 0.0:

@@ -148,7 +148,7 @@ def _checked_block(block: str, x: Any) -> Array:
     if arrays.is_sparse(x):
         from scipy.sparse import csr_array
 
-        x = csr_array(x)
+        x = arrays.canonical(csr_array(x))
     if not arrays.is_real_float(x):
         kind = getattr(x, "dtype", type(x).__name__)
         raise TypeError(

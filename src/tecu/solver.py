@@ -12,6 +12,8 @@ from functools import partial
 from operator import call
 from typing import Any
 
+import numpy as np
+
 from tecu import arrays
 from tecu.arrays import Array
 from tecu.certificate import Certificate, certify
@@ -20,7 +22,7 @@ from tecu.checks import audit_due, gradient_tests
 from tecu.problem import Problem, SubProblem
 from tecu.rounding import lean
 from tecu.schedule import Schedule, make_order
-from tecu.state import Check, Result, Standing, State, Status, Visit, VisitLog
+from tecu.state import Check, ForeignState, Result, Standing, State, Status, Visit, VisitLog
 from tecu.stop import MaxIter, RelativeChange, Rule
 from tecu.trail import Last, Trail, audits, residual, with_faults
 from tecu.updates.base import Step, Update
@@ -138,7 +140,7 @@ class Solver:
             while status is None:
                 state = self._sweep(state, trail)
                 # Every callback sees every state, also the last one.
-                asked = [callback(state) is True for callback in callbacks]
+                asked = [_says_stop(callback(state)) for callback in callbacks]
                 status = rule.check(state, self.problem)
                 if status is None and any(asked):
                     status = Status.STOPPED
@@ -161,7 +163,7 @@ class Solver:
         mark = fingerprint(self.problem, self.updates, self.schedule, self.seed)
         if isinstance(start, State):
             if start.fingerprint != mark:
-                raise ValueError(
+                raise ForeignState(
                     "this state belongs to another problem or to other settings; resume with the solver it came from, "
                     "or start anew from state.z"
                 )
@@ -306,6 +308,10 @@ class Solver:
             values=counters.values, gradients=counters.gradients, hessians=counters.hessians, proxes=counters.proxes,
             products=int(sub.memory.pop("products", 0)), strategy_calls=counters.strategy_calls,
         )  # fmt: skip
+
+
+def _says_stop(answer: Any) -> bool:
+    return isinstance(answer, bool | np.bool_) and bool(answer)  # other answers of a callback mean nothing
 
 
 def _in_order(z: Mapping[str, Array], tests: Iterable[str], checks: Iterable[Check]) -> tuple[Check, ...]:

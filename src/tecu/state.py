@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from tecu.history import History
 
 
+class ForeignState(ValueError):
+    """A state of another problem, or of other settings, was given to a solver to go on from."""
+
+
 class Status(enum.Enum):
     """How a run ended. The value is the sentence shown to the user, with what to try next."""
 

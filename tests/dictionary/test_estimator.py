@@ -223,7 +223,7 @@ def test_a_resumed_fit_ends_where_the_whole_one_does(planted, tmp_path):
     np.testing.assert_array_equal(resumed.components_, whole.components_)
     assert (resumed.codes_ != whole.codes_).nnz == 0
     assert resumed.n_replaced_ == whole.n_replaced_
-    with pytest.raises(ValueError, match="another problem"):
+    with pytest.raises(ValueError, match="other data or with other parameters"):
         L0DictionaryLearning(24, **options, checkpoint=path).fit(X[:-1])
 
 

@@ -1,5 +1,7 @@
 """Chunks by threads: the same run as in memory, the same certificate, and nothing but numbers for the caller."""
 
+import pickle
+
 import dask.array as da
 import numpy as np
 import pytest
@@ -230,3 +232,40 @@ def test_a_missing_part_is_named(monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "distributed" else found(name))
     with pytest.raises(ImportError, match=r"data in chunks need distributed: pip install 'tecu\[scale\]'"):
         L0DictionaryLearning().fit(iter([np.eye(3)]))
+
+
+@pytest.mark.parametrize("penalty", [3e-4, 1e-5])
+def test_a_small_penalty_is_fitted_and_certified(X, penalty):
+    # Codes that no longer gain by single atoms are prox-gradient steps, which the audit at the end has to look at.
+    model = L0DictionaryLearning(ATOMS, penalty=penalty, random_state=0, max_iter=4).fit(lazy())
+    assert model.certificate_.holds, model.certificate_.reason
+
+
+def test_chunks_that_are_empty_are_left_out(X):
+    chunks = da.from_array(X[np.argsort(X[:, 0])], chunks=(ROWS, X.shape[1]))
+    some = chunks[chunks[:, 0] > float(np.median(X[:, 0]))]
+    model = L0DictionaryLearning(ATOMS, random_state=0, max_iter=1).fit(some)
+    assert model.transform(some).shape == (int(np.sum(X[:, 0] > np.median(X[:, 0]))), ATOMS)
+    assert np.isfinite(model.score(some))
+    with pytest.raises(ValueError, match="0 sample"):
+        model.fit(chunks[chunks[:, 0] > 1e9])
+
+
+def test_missing_numbers_in_a_chunk_are_refused_when_coding(fitted, X):
+    chunks = da.from_array(X, chunks=(ROWS, X.shape[1]))
+    with pytest.raises(ValueError, match="NaN or infinity"):
+        fitted.transform(da.where(chunks > 0.9 * X.max(), np.nan, chunks))
+
+
+def test_parameters_are_those_of_a_fit_in_memory():
+    for option, word in (({"dtype": "int32"}, "dtype must"), ({"n_components": "a"}, "n_components must")):
+        with pytest.raises(ValueError, match=word):
+            L0DictionaryLearning(**option).fit(lazy())
+
+
+def test_a_model_of_chunks_can_be_pickled_and_learns_on(fitted, X):
+    copied = pickle.loads(pickle.dumps(fitted))
+    np.testing.assert_array_equal(copied.components_, fitted.components_)
+    assert copied.partial_fit(X[:50]).score(X) > 1.05 * fitted.score(X)  # scores are negative
+    with pytest.raises(ValueError, match="chunk by chunk"):
+        fitted.inverse_transform(fitted.codes_)

@@ -121,6 +121,8 @@ def checked_data(values: Any, name: str, owner: str) -> Array:
         if dtype.kind not in "biuf":
             raise TypeError(f"{owner}: {name} must be an array of real numbers, got {dtype}")
         values = values.astype(np.float64) if arrays.is_sparse(values) else _to_float64(values)
+    if arrays.is_sparse(values):
+        values = arrays.canonical(values)
     if not arrays.all_finite(values):
         raise ValueError(f"{owner}: {name} has NaN or Inf; give missing entries by a mask and fill them with zeros")
     return values

@@ -6,6 +6,7 @@ import copy
 import dataclasses
 import functools
 import logging
+import numbers
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,23 +17,24 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from tecu.arrays import is_elsewhere
-from tecu.checkpoint import Checkpoint, load_state
+from tecu.arrays import canonical, is_elsewhere, is_sparse
+from tecu.atomic import shown
+from tecu.checkpoint import Checkpoint
 from tecu.dictionary import model_file
 from tecu.dictionary.chunked.samples import is_chunked
 from tecu.dictionary.coding import Matrix
 from tecu.dictionary.encoding import encoded
-from tecu.dictionary.online import OnlineDictionary, loose_start
-from tecu.dictionary.parameters import Checked, checked_parameters, start_dictionary
-from tecu.dictionary.replacement import CountedCheckpoint
+from tecu.dictionary.online import loose_start
+from tecu.dictionary.parameters import Checked, checked_dtype, checked_parameters, start_dictionary
+from tecu.dictionary.partial import absorb_batch
+from tecu.dictionary.resumption import FitCheckpoint, SavedFit, saved_fit
 from tecu.dictionary.rows import Rows
 from tecu.dictionary.solvers import Plan, plan
-from tecu.dictionary.workers import Workers, workers
+from tecu.dictionary.workers import workers
 from tecu.kernel_cache import announce_compiling
-from tecu.state import Result
+from tecu.state import ForeignState, Result
 
 log = logging.getLogger("tecu")
-PARTIAL_FIT_MEMORY = 20.0  # batches that the totals of partial_fit reach back
 
 KERNELS = (str(Path(__file__).parent), "dictionary learning", "some seconds")
 
@@ -79,7 +81,7 @@ class L0DictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
     checkpoint
         A file. The state is saved there now and then; a ``fit`` that finds it goes on from it, to the same result.
     verbose
-        Show progress.
+        Show a progress line, on a terminal.
 
     Attributes
     ----------
@@ -147,6 +149,8 @@ class L0DictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         ``distributed.Client`` is at work. Chunks are coded by Dask, on the client's workers or on threads; the codes
         stay there, and ``codes_`` stands for them.
         """
+        for name in ("_online", "_energy"):  # what partial_fit goes on from
+            self.__dict__.pop(name, None)
         if is_chunked(X):
             from tecu.dictionary.chunked import fitting
 
@@ -158,23 +162,27 @@ class L0DictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         checked = checked_parameters(self, rows)
         random = check_random_state(self.random_state)
         seed = int(random.randint(np.iinfo(np.int32).max))
+        saved = saved_fit(None if self.checkpoint is None else Path(self.checkpoint))
+        if saved is not None and saved.seed is not None and not isinstance(self.random_state, numbers.Integral):
+            seed = saved.seed  # another one was drawn now
         announce_compiling(*KERNELS)
         with workers(checked.threads) as team:
             planned = plan(
                 self.solver, rows, checked.coder, checked.n_components, ball=checked.ball, seed=seed,
                 max_iter=self.max_iter, tol=self.tol, team=team,
             )  # fmt: skip
-            result = self._run(planned, rows, checked, random, team)
+            result = self._run(planned, rows, checked, random, team, saved)
         self._keep(planned, result, checked)
         return self
 
-    def _run(self, planned: Plan, rows: Rows, checked: Checked, random: Any, team: Any) -> Result:
+    def _run(
+        self, planned: Plan, rows: Rows, checked: Checked, random: Any, team: Any, saved: SavedFit | None
+    ) -> Result:
         callbacks: list[Any] = [] if self.callback is None else [self.callback]
-        path = None if self.checkpoint is None else Path(self.checkpoint)
-        if path is not None and path.exists():
-            start: Any = load_state(path)
-            self.n_replaced_ = CountedCheckpoint.count(start)
-            log.info("resuming from %s at iteration %d", path, start.t)
+        if saved is not None:
+            start: Any = saved.state
+            self.n_replaced_ = saved.replaced
+            log.info("resuming from %s at iteration %d", self.checkpoint, start.t)
         else:
             D, self.n_replaced_ = start_dictionary(checked, rows, random), 0
             if checked.is_greedy:
@@ -182,9 +190,17 @@ class L0DictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
                     rows, D, checked.coder, random, ball=checked.ball, team=team, passes=self.max_iter
                 )
             start = planned.start(D)
-        if path is not None:
-            callbacks.append(CountedCheckpoint(Checkpoint(path, seconds=5.0), self.n_replaced_))
-        return planned.solver.run(start, planned.rule, callbacks, progress=bool(self.verbose))
+        if self.checkpoint is None:
+            return planned.solver.run(start, planned.rule, callbacks, progress=bool(self.verbose))
+        path = Path(self.checkpoint)
+        callbacks.append(FitCheckpoint(Checkpoint(path, seconds=5.0), self.n_replaced_, planned.solver.seed))
+        try:
+            return planned.solver.run(start, planned.rule, callbacks, progress=bool(self.verbose))
+        except ForeignState:
+            raise ValueError(
+                f"checkpoint {shown(path)} was written by a fit of other data or with other parameters; fit with "
+                "those, remove the file, or name another one"
+            ) from None
 
     def _keep(self, planned: Plan, result: Result, checked: Checked) -> None:
         self.components_ = planned.components(result.z)
@@ -195,23 +211,22 @@ class L0DictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         self.certificate_, self.history_, self.status_ = result.certificate, result.history, result.status
 
     def partial_fit(self, X: Any, y: Any = None) -> L0DictionaryLearning:
-        """Update the dictionary with one more batch: code it, add it to the running totals, sweep over the atoms."""
+        """Update the dictionary with one more batch: code it, add it to the running totals, sweep over the atoms.
+
+        It goes on from where :meth:`fit`, :meth:`load` or another batch has left off. What ``fit`` said of its own
+        dictionary (``codes_``, ``objective_``, ``certificate_``, ``history_``) is gone then.
+        """
         first = not hasattr(self, "components_")
         X = self._validated(X, reset=first)
         rows = Rows(X, None if first else self.components_.dtype)
         checked = checked_parameters(self, rows, None if first else self.penalty_)
         if first:
+            if checked.coder.n_nonzero is None and self.penalty == "auto" and rows.square() == 0.0:
+                raise ValueError("penalty='auto' cannot be chosen from a first batch of zeros; give a number")
             self.components_ = start_dictionary(checked, rows, check_random_state(self.random_state))
             self.penalty_, self.n_iter_ = checked.coder.penalty, 0
-        if not hasattr(self, "_online"):
-            self._online = OnlineDictionary(self.components_, checked.coder, checked.ball)
-        with workers(checked.threads) as team:
-            self._online.team = team
-            keep = 1.0 - 1.0 / min(self.n_iter_ + 1.0, PARTIAL_FIT_MEMORY)
-            self._online.absorb(rows.__getitem__, len(rows), keep)
-            self._online.team = Workers(1)
-        self.components_ = self._online.D.copy()
-        self.n_iter_ += 1
+        announce_compiling(*KERNELS)
+        absorb_batch(self, rows, checked)
         return self
 
     # -- using --------------------------------------------------------------------------------------------------
@@ -229,6 +244,7 @@ class L0DictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
             return fitting.transform(self, X if is_chunked(X) else iter([self._validated(X, reset=False)]), out)
         X = self._validated(X, reset=False)
         rows = Rows(X, self.components_.dtype)
+        rows.require_finite()
         checked = checked_parameters(self, rows, self.penalty_)
         with workers(checked.threads) as team:
             return encoded(rows, self.components_, checked.coder, team)
@@ -244,6 +260,11 @@ class L0DictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
     def inverse_transform(self, codes: Any) -> Matrix:
         """``codes @ components_``."""
         check_is_fitted(self)
+        if is_elsewhere(codes):
+            raise ValueError(
+                "codes in chunks stay where they were made; bring them here chunk by chunk: "
+                "[model.inverse_transform(part) for part in codes]"
+            )
         codes = check_array(codes, accept_sparse="csr", dtype=[np.float64, np.float32])
         if codes.shape[1] != len(self.components_):
             raise ValueError(
@@ -258,8 +279,10 @@ class L0DictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
 
             return fitting.score(self, X)
         codes = self.transform(X)
-        misfit = self.inverse_transform(codes) - Rows(self._validated(X, reset=False), self.components_.dtype)[:]
-        value = self.penalty_ * codes.nnz + 0.5 * float(np.sum(misfit.astype(np.float64) ** 2))
+        rows = Rows(self._validated(X, reset=False), self.components_.dtype)
+        misfit = self.inverse_transform(codes) - rows[:]
+        penalty = checked_parameters(self, rows, self.penalty_).coder.penalty
+        value = penalty * codes.nnz + 0.5 * float(np.sum(misfit.astype(np.float64) ** 2))
         return float(-value / codes.shape[0])
 
     # -- files --------------------------------------------------------------------------------------------------
@@ -283,10 +306,9 @@ class L0DictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         return len(self.components_)
 
     def _validated(self, X: Any, reset: bool) -> Any:
-        wanted = [np.float64, np.float32] if self.dtype is None else np.dtype(self.dtype)
-        if self.dtype is not None and wanted not in (np.dtype(np.float32), np.dtype(np.float64)):
-            raise ValueError(f"dtype must be float32, float64 or None, got {self.dtype!r}")
-        return validate_data(self, X, reset=reset, accept_sparse="csr", dtype=wanted, order="C")
+        wanted = checked_dtype(self.dtype) or [np.float64, np.float32]
+        X = validate_data(self, X, reset=reset, accept_sparse="csr", dtype=wanted, order="C")
+        return canonical(X) if is_sparse(X) else X
 
     def _without_codes_elsewhere(self) -> L0DictionaryLearning:
         model = copy.copy(self)
@@ -296,6 +318,8 @@ class L0DictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
 
     def __getstate__(self) -> dict[str, Any]:
         state: dict[str, Any] = dict(super().__getstate__())
+        if is_elsewhere(state.get("codes_")):
+            del state["codes_"]
         if "certificate_" in state:  # its residual is computed when first asked for, from the whole problem
             known = functools.partial(float, state["certificate_"].residual)
             state["certificate_"] = dataclasses.replace(state["certificate_"], _residual=known)

@@ -11,6 +11,7 @@ import numpy as np
 from tecu.archive import MALFORMED, read_archive, write_archive
 from tecu.atomic import shown
 from tecu.dictionary.parameters import check_settings
+from tecu.dictionary.partial import energy_of
 
 MOST_JOBS = 1024  # of a file from a stranger
 FORMAT = "tecu-dictionary-1"
@@ -22,7 +23,10 @@ NUMBERS = ("penalty_", "objective_", "n_iter_", "n_replaced_", "n_features_in_")
 
 
 def save(model: Any, path: Path) -> None:
-    """Write the settings, the dictionary, the codes and the run's history."""
+    """Write the settings, the dictionary, the codes and the certificate's summary.
+
+    Of a model without codes, how much each atom was used: ``partial_fit`` goes on from that.
+    """
     settings = {name: _plain(getattr(model, name)) for name in SETTINGS}
     settings["init"] = model.init if isinstance(model.init, str) else "auto"
     settings["dtype"] = None if model.dtype is None else np.dtype(model.dtype).name
@@ -32,12 +36,16 @@ def save(model: Any, path: Path) -> None:
         "format": FORMAT,
         "settings": settings,
         "numbers": {name: _plain(getattr(model, name)) for name in NUMBERS if hasattr(model, name)},
-        "certificate": str(model.certificate_.summary()) if hasattr(model, "certificate_") else None,
+        "certificate": str(model.certificate_.summary())
+        if hasattr(model, "certificate_")
+        else getattr(model, "certificate_summary_", None),
     }
     store = {"components": model.components_}
     if hasattr(model, "codes_"):
         codes = model.codes_
         store |= {"codes_data": codes.data, "codes_indices": codes.indices, "codes_indptr": codes.indptr}
+    elif (energy := energy_of(model)) is not None:
+        store["energy"] = energy.astype(np.float64)
     if hasattr(model, "feature_names_in_"):
         store["feature_names"] = np.asarray(model.feature_names_in_, dtype=str)
     write_archive(path, document, store)
@@ -81,6 +89,15 @@ def _fill(model: Any, document: dict[str, Any], store: dict[str, Any]) -> None:
     model.certificate_summary_ = document["certificate"]
     if "codes_data" in store:
         model.codes_ = _codes(store, len(components))
+    elif "energy" in store:
+        energy = store["energy"]
+        if (
+            energy.shape != components.shape[:1]
+            or energy.dtype != np.float64
+            or not np.all((energy >= 0) & (energy < np.inf))
+        ):
+            raise ValueError("its energies are not a positive number an atom")
+        model._energy = energy
     if "feature_names" in store:
         model.feature_names_in_ = store["feature_names"].astype(object)
 

@@ -91,11 +91,22 @@ class OnlineDictionary:
 
     _gram: Matrix | None = None  # memory for the Gram matrix of the atoms that a batch is coded with
 
-    def __init__(self, D: Matrix, coder: Coder, ball: bool = False, team: Workers | None = None) -> None:
+    def __init__(
+        self,
+        D: Matrix,
+        coder: Coder,
+        ball: bool = False,
+        team: Workers | None = None,
+        energy: Matrix | None = None,
+    ) -> None:
         m, n = D.shape
         self.D, self.coder, self.ball = np.array(D, order="C"), coder, ball
         self.A, self.B, self.weight = np.zeros((m, m), D.dtype), np.zeros((m, n), D.dtype), 1.0
         self.team = team or Workers(1)
+        self.has_past = energy is not None
+        if energy is not None:  # as if codes of that many squares had found each atom by itself where it is
+            np.fill_diagonal(self.A, energy)
+            self.B += np.diagonal(self.A)[:, None] * self.D
 
     def absorb(
         self,

@@ -6,10 +6,12 @@ import logging
 import numbers
 import os
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from tecu.arrays import dense
 from tecu.dictionary.coding import Matrix
 from tecu.dictionary.online import Coder
 from tecu.dictionary.rows import Rows
@@ -36,12 +38,32 @@ class Checked:
         return isinstance(self.init, str) and self.init == "greedy"
 
 
+def checked_dtype(dtype: Any) -> np.dtype[Any] | None:
+    """The precision that is asked for, if one is."""
+    if dtype is None:
+        return None
+    try:
+        wanted: np.dtype[Any] = np.dtype(dtype)
+    except TypeError:
+        wanted = np.dtype(object)
+    if wanted not in (np.dtype(np.float32), np.dtype(np.float64)):
+        raise ValueError(f"dtype must be float32, float64 or None, got {dtype!r}")
+    return wanted
+
+
 def check_settings(model: Any) -> None:
     """Refuse parameters that are wrong whatever the data."""
+    checked_dtype(model.dtype)
     if model.solver not in NAMES:
         raise ValueError(f"solver must be one of {', '.join(NAMES)}; got {model.solver!r}")
     if model.constraint not in ("sphere", "ball"):
         raise ValueError(f"constraint must be 'sphere' or 'ball', got {model.constraint!r}")
+    if not isinstance(model.positive, bool | np.bool_):
+        raise ValueError(f"positive must be True or False, got {model.positive!r}")
+    if model.callback is not None and not callable(model.callback):
+        raise ValueError(f"callback must be a function of the state or None, got {model.callback!r}")
+    if model.checkpoint is not None and Path(model.checkpoint).is_dir():
+        raise ValueError(f"checkpoint must be a file, got the folder {os.fspath(model.checkpoint)!r}")
     if isinstance(model.init, str) and model.init not in INITS:
         raise ValueError(f"init must be one of {', '.join(INITS)} or an array, got {model.init!r}")
     _at_least(model.max_iter, "max_iter", 1)
@@ -80,20 +102,31 @@ def _checked_coder(model: Any, rows: Rows, m: int, fitted: float | None) -> Code
     lower = 0.0 if model.positive else -bound
     if model.n_nonzero is not None:
         return Coder(0.0, min(int(model.n_nonzero), m), lower, bound)
-    return Coder(_penalty(model, rows) if fitted is None else fitted, None, lower, bound)
+    return Coder(_penalty(model, rows, fitted), None, lower, bound)
 
 
-def _penalty(model: Any, rows: Rows) -> float:
+def _penalty(model: Any, rows: Rows, fitted: float | None) -> float:
     given = model.penalty
     if not (isinstance(given, str) and given == "auto"):
         return float(given)
+    if fitted is not None:
+        if fitted == 0.0:
+            raise ValueError("penalty='auto' is chosen by fit, and this model was fitted with n_nonzero; give a number")
+        return fitted
     chosen = AUTO_PENALTY * rows.square() / len(rows) or 1.0
     log.info("penalty='auto' chose %.6g, %g of the mean squared length of a sample", chosen, AUTO_PENALTY)
     return chosen
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, numbers.Real) and not isinstance(value, bool)
+    """Whether it is one, and a float can hold it."""
+    if not isinstance(value, numbers.Real) or isinstance(value, bool):
+        return False
+    try:
+        float(value)
+    except OverflowError:
+        return False
+    return True
 
 
 def _is_integer(value: Any) -> bool:
@@ -118,7 +151,10 @@ def start_dictionary(checked: Checked, rows: Rows, random: np.random.RandomState
     """Unit atoms to begin with: given, random, or samples; random ones where there are too few samples."""
     m, n = checked.n_components, rows.shape[1]
     if not isinstance(checked.init, str):
-        D = np.array(checked.init, dtype=rows.dtype, order="C")
+        try:
+            D = np.array(dense(checked.init), dtype=rows.dtype, order="C")
+        except (TypeError, ValueError):
+            raise ValueError("init must be an array of numbers, n_components x n_features") from None
         if D.shape != (m, n):
             raise ValueError(f"init must have the shape n_components x n_features = {(m, n)}, got {D.shape}")
         if not np.all(np.isfinite(D)):

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
 import numpy as np
 
-from tecu.checkpoint import Checkpoint
 from tecu.dictionary.coding import ALONE, Matrix
 from tecu.dictionary.workers import Workers
-from tecu.state import State
 
 DOUBLE = 0.8  # |cosine| from which on two atoms are taken for one
 SIMILAR = 0.6  # |cosine| from which on two residuals belong to a cluster
@@ -80,25 +76,3 @@ def replace_atoms(D: Matrix, energy: Matrix, residuals: Matrix, team: Workers = 
     used = slots[: len(means)]
     D[used] = means
     return used
-
-
-@dataclass
-class CountedCheckpoint:
-    """A checkpoint that also keeps how many atoms the loose passes replaced: a resumed fit does not make them again."""
-
-    checkpoint: Checkpoint
-    replaced: int
-
-    def __call__(self, state: State) -> None:
-        """Save if it is time, with the count in the dictionary's memory."""
-        memory = {**state.memory, "D": {**state.memory["D"], "replaced": self.replaced}}
-        self.checkpoint(replace(state, memory=memory))
-
-    def close(self) -> None:
-        """Save what has not been saved yet."""
-        self.checkpoint.close()
-
-    @staticmethod
-    def count(state: State) -> int:
-        """The count that a loaded state carries."""
-        return int(state.memory["D"].get("replaced", 0))

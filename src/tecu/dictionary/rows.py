@@ -37,6 +37,16 @@ class Rows:
         part = arrays.dense(self.X[piece])
         return np.ascontiguousarray(part, dtype=self.dtype)
 
+    def require_finite(self) -> None:
+        """Refuse samples that the precision cannot hold; those that it was given are finite."""
+        if self.dtype == self.X.dtype:
+            return
+        limit = np.finfo(self.dtype).max
+        if any(np.max(np.abs(arrays.host(self.X[piece])), initial=0.0) > limit for piece in self.pieces()):
+            raise ValueError(
+                f"X has numbers beyond {limit:.3g}, which {self.dtype}, the model's precision, cannot hold"
+            )
+
     def pieces(self, size: int = PIECE) -> list[slice]:
         """All samples in slices."""
         return [slice(a, min(a + size, len(self))) for a in range(0, len(self), size)]

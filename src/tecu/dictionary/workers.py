@@ -15,7 +15,7 @@ from contextvars import copy_context
 from functools import lru_cache, partial
 from itertools import pairwise
 from queue import SimpleQueue
-from threading import Thread, current_thread
+from threading import Lock, Thread, current_thread
 from typing import Any, TypeVar
 
 import numpy as np
@@ -219,12 +219,39 @@ def _controller() -> Any:
     return ThreadpoolController()  # finds the libraries once; that takes milliseconds
 
 
+class _OneBlasThread:
+    """BLAS held to one thread as long as anybody wants it.
+
+    Fits in several threads of a process overlap: the first one sets the limit, the last one takes it back.
+    """
+
+    def __init__(self) -> None:
+        self._lock, self._count = Lock(), 0
+        self._limit: Any = None
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if self._count == 0:
+                self._limit = _controller().limit(limits=1, user_api="blas")
+            self._count += 1
+
+    def __exit__(self, *error: object) -> None:
+        with self._lock:
+            self._count -= 1
+            if self._count == 0 and self._limit is not None:
+                self._limit.restore_original_limits()
+                self._limit = None
+
+
+_one_blas_thread = _OneBlasThread()
+
+
 @contextmanager
 def workers(count: int) -> Iterator[Workers]:
     """Threads for the length of a block, BLAS held to one."""
     team = Workers(count)
     try:
-        with _controller().limit(limits=1, user_api="blas"):
+        with _one_blas_thread:
             yield team
     finally:
         team.close()

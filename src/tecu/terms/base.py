@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tecu.arrays import Array, as_kind, dense, host, is_sparse, namespace, unit_roundoff
+from tecu.arrays import Array, as_kind, canonical, dense, host, is_sparse, namespace, unit_roundoff
 
 if TYPE_CHECKING:
     from tecu.protocols import Term
@@ -119,15 +119,6 @@ def in_range(number: float, x: Array) -> float:
     """``number``, or an infinity where the precision of ``x`` cannot hold it."""
     limit = float(np.finfo(host(x).dtype).max)
     return number if -limit <= number <= limit else math.copysign(INFINITY, number)
-
-
-def canonical(x: Array) -> Array:
-    """A sparse ``x`` as CSR without duplicate entries."""
-    x = x.tocsr()
-    if not x.has_canonical_format:
-        x = x.copy()
-        x.sum_duplicates()
-    return x
 
 
 def on_entries(function: Callable[[Array], Array], x: Array) -> Array:

@@ -7,11 +7,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from tecu.arrays import Array, copy, is_sparse, namespace
+from tecu.arrays import Array, canonical, copy, is_sparse, namespace
 from tecu.terms.base import (
     Addable,
     Entrywise,
-    canonical,
     check_axis_of,
     checked_axis,
     checked_count,

@@ -8,13 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from tecu.arrays import Array, host, is_sparse, namespace, norm
+from tecu.arrays import Array, canonical, host, is_sparse, namespace, norm
 from tecu.protocols import Term
 from tecu.terms.base import (
     INFINITY,
     Addable,
     Entrywise,
-    canonical,
     check_axis_of,
     checked_step,
     on_entries,

@@ -21,7 +21,7 @@ from tecu.dictionary.chunked.store import write_parts
 from tecu.dictionary.coding import Matrix
 from tecu.dictionary.embedded import ColumnSweeps, DescendedCodes, PolishedCodes
 from tecu.dictionary.online import Coder, loose_start
-from tecu.dictionary.parameters import Checked, checked_parameters, start_dictionary
+from tecu.dictionary.parameters import Checked, check_settings, checked_parameters, start_dictionary
 from tecu.dictionary.rows import Rows
 from tecu.dictionary.solvers import CODES_ETA, SmallGain, code_term, require_range
 from tecu.dictionary.workers import Workers, workers
@@ -123,6 +123,7 @@ def fit(model: Any, X: Any) -> None:
             "checkpoint cannot be used with data in chunks: the codes stay on the workers; "
             "save the model when the fit has ended"
         )
+    check_settings(model)
     samples = Samples.of(X, model.dtype)
     random = check_random_state(model.random_state)
     seed = int(random.randint(np.iinfo(np.int32).max))
@@ -134,7 +135,9 @@ def fit(model: Any, X: Any) -> None:
         checked = checked_parameters(model, found.sample)
         D, replaced = start_dictionary(checked, found.sample, random), 0
         if checked.is_greedy:
-            D, replaced = loose_start(found.sample, D, checked.coder, random, ball=checked.ball, team=team)
+            D, replaced = loose_start(
+                found.sample, D, checked.coder, random, ball=checked.ball, team=team, passes=model.max_iter
+            )
         solver = chunked_solver(samples, found.squares, checked.coder, len(D), ball=checked.ball, seed=seed, team=team)
         start = {"W": zeros(samples, len(D)), "D": np.ascontiguousarray(D.T)}
         rule = SmallGain(200 * model.tol) | stop.MaxIter(model.max_iter)
@@ -142,6 +145,7 @@ def fit(model: Any, X: Any) -> None:
         result = solver.run(start, rule, callbacks, progress=bool(model.verbose))
         _keep(model, solver, result, checked, replaced)
     model.n_features_in_ = samples.shape[1]
+    vars(model).pop("feature_names_in_", None)  # of an earlier fit
 
 
 def _keep(model: Any, solver: Solver, result: Result, checked: Checked, replaced: int) -> None:
@@ -153,6 +157,7 @@ def _keep(model: Any, solver: Solver, result: Result, checked: Checked, replaced
     # The residual is asked of the workers now: they may be gone when somebody prints it.
     known = functools.partial(float, result.certificate.residual)
     model.certificate_ = replace(result.certificate, _residual=known)
+    model._energy = np.diagonal(model.codes_.tally().folded).copy()  # so is what partial_fit goes on from
 
 
 def transform(model: Any, X: Any, out: Any = None) -> Any:
@@ -175,8 +180,8 @@ def transform(model: Any, X: Any, out: Any = None) -> Any:
 def score(model: Any, X: Any) -> float:
     """Minus the mean objective of a sample, for data in chunks."""
     codes = transform(model, X)
-    threads = checked_parameters(model, Rows(np.ones((1, codes.samples.shape[1]))), model.penalty_).threads
-    with scheduling(model.n_jobs, threads):
+    checked = checked_parameters(model, Rows(np.ones((1, codes.samples.shape[1]))), model.penalty_)
+    with scheduling(model.n_jobs, checked.threads):
         shared = Shared(np.ascontiguousarray(model.components_))
         misfit = sum(codes.ask("misfit", dictionary=shared))
-        return float(-(model.penalty_ * codes.nnz + misfit) / len(codes.samples))
+        return float(-(checked.coder.penalty * codes.nnz + misfit) / len(codes.samples))

@@ -140,8 +140,10 @@ class Samples:
     """
 
     def __init__(self, sources: Sequence[Any], rows: Iterable[int], features: int, dtype: Any) -> None:
-        self.sources, self.rows = list(sources), tuple(int(count) for count in rows)
+        filled = [(source, int(count)) for source, count in zip(sources, rows, strict=True) if count]
+        self.sources, self.rows = [source for source, _ in filled], tuple(count for _, count in filled)
         self.shape = (sum(self.rows), int(features))
+        _matrix(self.shape, dtype)
         self.dtype = np.dtype(dtype)
 
     def __len__(self) -> int:

@@ -240,5 +240,7 @@ def encode(coder: Any, source: Any, atoms: Matrix) -> Any:
     from tecu.dictionary.encoding import encoded
     from tecu.dictionary.rows import Rows as AllRows
 
-    atoms = np.require(atoms, requirements=["C", "W"])
-    return encoded(AllRows(load(source, atoms.dtype)), atoms, coder, Workers(1))
+    atoms, Y = np.require(atoms, requirements=["C", "W"]), load(source, atoms.dtype)
+    if not np.isfinite(Y).all():
+        raise ValueError(f"Input X contains NaN or infinity, or numbers that {atoms.dtype} cannot hold")
+    return encoded(AllRows(Y), atoms, coder, Workers(1))

@@ -1,0 +1,61 @@
+"""``partial_fit``: a batch at a time, and the past that it goes on from."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tecu.arrays import is_elsewhere
+from tecu.dictionary.coding import Matrix
+from tecu.dictionary.online import HEAVIEST, OnlineDictionary
+from tecu.dictionary.parameters import Checked
+from tecu.dictionary.rows import Rows
+from tecu.dictionary.solvers import require_range
+from tecu.dictionary.workers import Workers, workers
+
+MEMORY = 20.0
+"""Batches that the totals reach back."""
+
+OF_A_RUN = ("codes_", "objective_", "certificate_", "certificate_summary_", "history_", "status_")
+"""What ``fit`` says of its own dictionary, and no other."""
+
+
+def absorb_batch(model: Any, rows: Rows, checked: Checked) -> None:
+    """Code a batch with the model's dictionary, add it to the totals, sweep over the atoms."""
+    require_range(rows.square() * HEAVIEST, rows, checked.n_components)  # totals of new samples weigh up to that
+    if not hasattr(model, "_online"):
+        model._online = OnlineDictionary(model.components_, checked.coder, checked.ball, energy=energy_of(model))
+    online: OnlineDictionary = model._online
+    online.coder, online.ball = checked.coder, checked.ball
+    with workers(checked.threads) as team:
+        online.team = team
+        try:
+            past = MEMORY if online.has_past else float(model.n_iter_)
+            online.absorb(rows.__getitem__, len(rows), keep=1.0 - 1.0 / min(past + 1.0, MEMORY))
+        finally:
+            online.team = Workers(1)
+    model.components_ = online.D.copy()
+    model.n_iter_ += 1
+    for name in (*OF_A_RUN, "_energy"):
+        vars(model).pop(name, None)
+
+
+def energy_of(model: Any) -> Matrix | None:
+    """The squared coefficients that a model was learned from, summed by atoms: how firmly it holds them; or ``None``.
+
+    >>> from tecu.dictionary import L0DictionaryLearning
+    >>> model = L0DictionaryLearning(1, penalty=0.1, random_state=0).fit(np.array([[3.0, 4.0], [6.0, 8.0]]))
+    >>> np.round(energy_of(model)).tolist()
+    [125.0]
+    """
+    if hasattr(model, "_online"):
+        online: OnlineDictionary = model._online
+        return np.asarray(np.diagonal(online.A) / online.weight)
+    if hasattr(model, "_energy"):
+        return np.asarray(model._energy)
+    codes = getattr(model, "codes_", None)
+    if codes is None or is_elsewhere(codes):
+        return None
+    squares = codes.data.astype(np.float64) ** 2
+    return np.bincount(codes.indices, weights=squares, minlength=len(model.components_))

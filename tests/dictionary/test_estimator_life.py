@@ -1,0 +1,144 @@
+"""An estimator over time: fit and partial_fit in turn, files, checkpoints, other parameters, fits side by side."""
+
+import threading
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+from threadpoolctl import threadpool_info
+
+from tecu.dictionary import L0DictionaryLearning, make_sparse_data
+
+OPTIONS = {"n_components": 20, "penalty": 0.02, "random_state": 0}
+
+
+@pytest.fixture(scope="module")
+def X():
+    return make_sparse_data(3000, 12, 20, 3, random_state=0)[0]
+
+
+@pytest.fixture(scope="module")
+def other():
+    return make_sparse_data(600, 12, 20, 3, random_state=99)[0]
+
+
+def test_fit_forgets_what_partial_fit_has_seen(X, other):
+    fresh = L0DictionaryLearning(**OPTIONS).fit(X).partial_fit(X[:200])
+    used = L0DictionaryLearning(**OPTIONS).partial_fit(other).fit(X).partial_fit(X[:200])
+    np.testing.assert_array_equal(used.components_, fresh.components_)
+    narrow = L0DictionaryLearning(**OPTIONS).partial_fit(X).fit(X[:, :8]).partial_fit(X[:, :8])
+    assert narrow.components_.shape == (20, 8)
+
+
+def test_a_small_batch_hardly_moves_what_many_samples_have_taught(X):
+    model = L0DictionaryLearning(**OPTIONS).fit(X)
+    before = model.score(X)
+    assert model.partial_fit(X[:20]).score(X) > 1.02 * before  # scores are negative
+
+
+def test_a_saved_model_learns_on_as_the_one_in_memory(X, other, tmp_path):
+    model = L0DictionaryLearning(**OPTIONS)
+    for batch in np.array_split(X, 15):
+        model.partial_fit(batch)
+    model.save(tmp_path / "model.npz")
+    loaded = L0DictionaryLearning.load(tmp_path / "model.npz").partial_fit(other[:20])
+    assert loaded.score(X) == pytest.approx(model.partial_fit(other[:20]).score(X), rel=0.01)
+
+
+def test_partial_fit_leaves_nothing_of_another_dictionary(X, other):
+    model = L0DictionaryLearning(**OPTIONS).fit(X).partial_fit(other)
+    assert not {"codes_", "objective_", "certificate_", "history_", "status_"} & set(vars(model))
+
+
+def test_what_a_loaded_model_says_of_its_certificate_survives_another_file(X, tmp_path):
+    L0DictionaryLearning(**OPTIONS).fit(X).save(tmp_path / "one.npz")
+    loaded = L0DictionaryLearning.load(tmp_path / "one.npz")
+    loaded.save(tmp_path / "two.npz")
+    assert L0DictionaryLearning.load(tmp_path / "two.npz").certificate_summary_ == loaded.certificate_summary_
+
+
+def test_parameters_set_after_a_fit_are_used(X):
+    model = L0DictionaryLearning(20, n_nonzero=3, max_iter=2, random_state=0).fit(X)
+    dear = model.set_params(n_nonzero=None, penalty=0.05).transform(X)
+    cheap = model.set_params(penalty=0.001).transform(X)
+    assert dear.nnz < cheap.nnz < 12 * len(X)
+    with pytest.raises(ValueError, match="give a number"):
+        model.set_params(penalty="auto").transform(X)
+    learning = L0DictionaryLearning(20, n_nonzero=3, random_state=0).partial_fit(X)
+    learning.set_params(n_nonzero=1, positive=True).partial_fit(X)
+    assert learning._online.coder.n_nonzero == 1
+    assert learning._online.coder.lower == 0.0
+
+
+@pytest.mark.parametrize("random_state", [None, "used"])
+def test_a_checkpoint_is_gone_on_from_without_a_seed(X, tmp_path, random_state):
+    options = {"penalty": 0.02, "tol": 0, "checkpoint": tmp_path / "run.npz"}
+    state = np.random.RandomState(1) if random_state == "used" else None
+    first = L0DictionaryLearning(20, **options, max_iter=2, random_state=state).fit(X)
+    second = L0DictionaryLearning(20, **options, max_iter=4, random_state=state).fit(X)
+    assert second.n_iter_ == 4
+    assert second.history_["value"][: len(first.history_["value"])].tolist() == first.history_["value"].tolist()
+
+
+def test_a_checkpoint_of_other_data_is_refused_wherever_they_differ(tmp_path):
+    X = np.random.default_rng(0).normal(size=(32768, 64))  # so many that only some entries are kept
+    options = {"n_components": 20, "n_nonzero": 2, "random_state": 0, "max_iter": 1, "solver": "palm"}
+    L0DictionaryLearning(**options, checkpoint=tmp_path / "run.npz").fit(X)
+    for change in (lambda Y: Y[:, 1:8].__imul__(-1), lambda Y: Y[12345:12346, 17].__imul__(1.5)):
+        Y = X.copy()
+        change(Y)
+        with pytest.raises(ValueError, match=r"run\.npz was written by a fit of other data"):
+            L0DictionaryLearning(**options, checkpoint=tmp_path / "run.npz").fit(Y)
+
+
+@pytest.mark.parametrize("solver", ["auto", "palm", "tecu"])
+@pytest.mark.filterwarnings("ignore:block .* never moved:RuntimeWarning")
+def test_sparse_samples_with_entries_given_twice_are_their_sums(solver):
+    twice = csr_array(([1.0, 1.0, 2.0], [0, 0, 1], [0, 2, 3]), shape=(2, 2))
+    options = {"penalty": 0.01, "solver": solver, "random_state": 0, "max_iter": 30}
+    found = L0DictionaryLearning(2, **options).fit(twice)
+    assert found.objective_ == pytest.approx(L0DictionaryLearning(2, **options).fit(2 * np.eye(2)).objective_)
+    assert twice.nnz == 3  # the caller's own stays as it was
+
+
+def test_fits_in_several_threads_give_blas_its_threads_back(X):
+    def blas():
+        return [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
+
+    before = blas()
+    fits = [threading.Thread(target=L0DictionaryLearning(**OPTIONS, max_iter=k).fit, args=(X,)) for k in (1, 2, 3)]
+    for fit in fits:
+        fit.start()
+    for fit in fits:
+        fit.join()
+    assert blas() == before
+
+
+def test_numbers_that_a_precision_cannot_hold_are_refused(X):
+    with pytest.raises(ValueError, match="leaves the range of float32"):
+        L0DictionaryLearning(20, random_state=0).partial_fit((1e18 * X).astype(np.float32))
+    model = L0DictionaryLearning(20, random_state=0, max_iter=1).fit(X.astype(np.float32))
+    with pytest.raises(ValueError, match=r"beyond 3\.4e\+38"):
+        model.transform(1e300 * X)
+    with pytest.raises(ValueError, match="first batch of zeros"):
+        L0DictionaryLearning(20).partial_fit(np.zeros((30, 4)))
+
+
+@pytest.mark.parametrize(
+    ("option", "word"),
+    [
+        ({"dtype": "foo"}, "dtype must be float32"),
+        ({"callback": 3}, "callback must be a function"),
+        ({"penalty": 10**400}, "penalty must be a positive number"),
+        ({"checkpoint": "."}, "checkpoint must be a file"),
+        ({"positive": "no"}, "positive must be True or False"),
+        ({"init": [[1.0], [2.0, 3.0]]}, "init must be an array of numbers"),
+    ],
+)
+def test_what_a_parameter_may_be_is_said(X, option, word):
+    with pytest.raises(ValueError, match=word):
+        L0DictionaryLearning(20, **option).fit(X)
+
+
+def test_a_truth_value_of_numpy_stops_a_fit(X):
+    assert L0DictionaryLearning(**OPTIONS, callback=lambda state: np.float64(state.value) < 1e9).fit(X).n_iter_ == 1
