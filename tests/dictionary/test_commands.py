@@ -53,7 +53,45 @@ def test_exit_codes(tmp_path, data, monkeypatch, capsys, arguments, code):
     assert capsys.readouterr().err
 
 
+@pytest.mark.parametrize("kind", ["nan", "empty", "complex", "huge"])
+def test_data_that_cannot_be_used_are_named_in_one_line(tmp_path, data, monkeypatch, capsys, kind):
+    monkeypatch.chdir(tmp_path)
+    main(["dictionary", "fit", "X.npy", "-o", "m.npz", "--components", "4", "--max-iter", "1"])
+    capsys.readouterr()
+    bad = {"nan": data * np.nan, "empty": data[:0], "complex": data * 1j, "huge": 1e200 * data}[kind]
+    np.save("bad.npy", bad)
+    commands = [["fit", "bad.npy", "-o", "n.npz"], ["transform", "m.npz", "bad.npy", "-o", "c.npz"]]
+    for command in commands[: 1 if kind == "huge" else 2]:  # there are codes of large samples
+        assert main(["dictionary", *command]) == 2
+        said = capsys.readouterr().err.splitlines()
+        assert said[-1].startswith("bad.npy cannot be used: ")
+        assert not any("Usage" in line for line in said)
+
+
+def test_a_checkpoint_of_other_data_is_named(tmp_path, data, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    fit = ["dictionary", "fit", "X.npy", "--components", "4", "--max-iter", "1", "--checkpoint", "c.npz"]
+    assert main([*fit, "-o", "m.npz"]) == 0
+    assert main([*fit, "-o", "n.npz", "--penalty", "0.5"]) == 2
+    assert "checkpoint c.npz was written by a fit of other data" in capsys.readouterr().err
+
+
+def test_the_first_sample_of_a_csv_file_is_never_lost(tmp_path):
+    path = tmp_path / "x.csv"
+    path.write_bytes(b"\xef\xbb\xbf1,2,3\n4,5,6\n")  # as Excel writes it
+    assert read_table(path).tolist() == [[1, 2, 3], [4, 5, 6]]
+    path.write_bytes(b"\xef\xbb\xbfa,b,c\n4,5,6\n")
+    assert read_table(path).tolist() == [[4, 5, 6]]
+    for text, word in (("1,,3\n4,5,6\n", "column 2"), ("", "no numbers"), ("1,2\n3\n", "number of columns")):
+        path.write_text(text)
+        with pytest.raises(ValueError, match=word):
+            read_table(path)
+
+
 def test_every_kind_of_file_gives_the_same_matrix(tmp_path, data):
+    for kind in ("coo", "csc", "dia", "bsr"):
+        save_npz(tmp_path / f"{kind}.npz", csr_array(data[:50]).asformat(kind))
+        np.testing.assert_array_equal(read_table(tmp_path / f"{kind}.npz").toarray(), data[:50])
     np.savez(tmp_path / "one.npz", X=data)
     save_npz(tmp_path / "sparse.npz", csr_array(data))
     np.savetxt(tmp_path / "bare.csv", data, delimiter=",")

@@ -138,3 +138,5 @@ def test_the_command_writes_the_table_and_the_sheets(pairs, tmp_path, monkeypatc
     capsys.readouterr()
     assert main(["reproduce", "table3", "--images", str(tmp_path / "nothing"), "-o", "other"]) == 1
     assert "is not a folder" in capsys.readouterr().err
+    assert main(["reproduce", "tabel3", "--images", str(pairs), "-o", "other"]) == 1
+    assert "no target or folder 'tabel3'" in capsys.readouterr().err

@@ -100,16 +100,23 @@ def fit(
     )  # fmt: skip
     try:
         check_settings(model)
-        X = _read(data)
-        if isinstance(X, int):
-            return X
-        if picture is not None:
-            _check_square(X.shape[1])
-        click.echo(f"{shown(data)}: {X.shape[0]} samples, {X.shape[1]} features", err=True)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
+    X = _read(data)
+    if isinstance(X, int):
+        return X
+    if picture is not None:
+        _check_square(X.shape[1])
+    click.echo(f"{shown(data)}: {X.shape[0]} samples, {X.shape[1]} features", err=True)
+    try:
         with connected(scheduler) as client:
             return _fitted(model, X if client is None else in_chunks(X), written, data)
     except ValueError as error:
-        raise click.UsageError(str(error)) from error
+        return _unused(data, error, checkpoint)
+    except MemoryError as error:
+        raise click.UsageError(
+            f"{components or X.shape[1]} atoms for {X.shape[0]} samples take more memory than there is"
+        ) from error
     except OSError as error:
         raise unwritten(output if checkpoint is None else checkpoint, error) from error
 
@@ -163,8 +170,8 @@ def transform(model: Path, data: Path, output: Path, jobs: int, overwrite: bool)
         return X
     try:
         codes = learned.transform(X)
-    except ValueError as reason:
-        raise click.UsageError(str(reason)) from reason
+    except ValueError as error:
+        return _unused(data, error)
     click.echo(f"{codes.shape[0]} samples, {codes.nnz / codes.shape[0]:.2f} non-zeros a sample")
     _written(output, lambda path: write_codes(path, codes))
     return 0
@@ -186,6 +193,14 @@ def _read(path: Path) -> Any:
     except (OSError, ValueError, EOFError, KeyError, BadZipFile, zlib.error) as error:
         click.echo(unread(path, error), err=True)
         return INPUT_FAILED
+
+
+def _unused(path: Path, error: ValueError, checkpoint: Path | None = None) -> int:
+    """Say in one line why a file, or a checkpoint, cannot be used; the exit code."""
+    line = str(error).splitlines()[0]
+    about_checkpoint = checkpoint is not None and shown(checkpoint) in line
+    click.echo(line if about_checkpoint else f"{shown(path)} cannot be used: {line}", err=True)
+    return INPUT_FAILED
 
 
 def _check_square(features: int) -> None:

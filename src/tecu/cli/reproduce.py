@@ -53,12 +53,17 @@ def reproduce(
     The tables show the paper's numbers beside ours, and a verdict on each claim; index.html has all of them. Without
     --images the low-light ones run on photos inside scikit-learn and scikit-image, darkened by a known light.
     """
-    if images:  # `--images A B` leaves B among the targets
-        images = (*images, *(name for name in targets if name not in TARGETS))
-        targets = tuple(name for name in targets if name in TARGETS)
-    for name in targets:
-        if name not in TARGETS:
-            raise click.UsageError(f"there is no target {name!r}; there are {', '.join(TARGETS)}")
+    others = [name for name in targets if name not in TARGETS]
+    for name in others:
+        if not images or not Path(name).is_dir():  # `--images A B` leaves B among the targets
+            what = "target or folder" if images else "target"
+            raise click.UsageError(f"there is no {what} {name!r}; there are the targets {', '.join(TARGETS)}")
+    for name in images:
+        if not Path(name).is_dir():
+            raise click.UsageError(f"--images: {name} is not a folder")
+    images, targets = (*images, *others), tuple(name for name in targets if name in TARGETS)
+    if not targets:
+        raise click.UsageError(f"name a target: {', '.join(TARGETS)}")
     _check_folder(folder, targets, images, overwrite)
     if methods:
         sys.path.insert(0, os.getcwd())  # where a module of one's own lies

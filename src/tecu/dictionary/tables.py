@@ -24,7 +24,7 @@ def read_table(path: Path) -> Any:
     """
     kind = path.suffix.lower()
     if kind == ".npy":
-        X = np.load(path, mmap_mode="r", allow_pickle=False)
+        X = _from_npy(path)
     elif kind == ".npz":
         X = _from_npz(path)
     elif kind == ".csv":
@@ -42,10 +42,17 @@ def read_table(path: Path) -> Any:
     return X
 
 
+def _from_npy(path: Path) -> Any:
+    with path.open("rb") as file:
+        if file.read(6) != b"\x93NUMPY":
+            raise ValueError(f"{path} is not an .npy file of NumPy's")
+    return np.load(path, mmap_mode="r", allow_pickle=False)
+
+
 def _from_npz(path: Path) -> Any:
     with np.load(path, allow_pickle=False) as archive:
         names = list(archive.files)
-        if "indptr" in names:
+        if {"format", "shape", "data"} <= set(names):
             from scipy.sparse import csr_array, load_npz
 
             return csr_array(load_npz(path))
@@ -55,21 +62,44 @@ def _from_npz(path: Path) -> Any:
 
 
 def _from_csv(path: Path) -> Any:
-    with path.open(encoding="utf-8") as file:
+    """Numbers, with or without a first row of names; a byte-order mark before it is no part of it."""
+    with path.open(encoding="utf-8-sig") as file:
         first = file.readline().strip().split(",")
+        rest = any(line.strip() for line in file)
+    numbers = [_is_number(cell) for cell in first]
+    if any(numbers) and not all(numbers):
+        column = numbers.index(False)
+        raise ValueError(
+            f"{path}: the first row must be all numbers or all names, but column {column + 1} is {first[column]!r}"
+        )
+    if not any(numbers) and not rest:
+        raise ValueError(f"{path} holds no numbers")
     try:
-        [float(cell) for cell in first]
-        header = 0
+        return np.loadtxt(path, delimiter=",", skiprows=0 if all(numbers) else 1, ndmin=2, encoding="utf-8-sig")
+    except ValueError as error:
+        raise ValueError(f"{path}: {str(error).split(';')[0]}") from error  # the rest is advice on NumPy's own options
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
     except ValueError:
-        header = 1  # names of columns
-    return np.loadtxt(path, delimiter=",", skiprows=header, ndmin=2)
+        return False
+    return True
 
 
 def _from_parquet(path: Path) -> Any:
+    """The columns of numbers; a row index that pandas has stored beside them is no feature."""
     from pyarrow import parquet
 
     table = parquet.read_table(path)
-    return np.column_stack([np.asarray(column, dtype=np.float64) for column in table.columns])
+    about = table.schema.pandas_metadata or {}
+    index = {name for name in about.get("index_columns", ()) if isinstance(name, str)}
+    columns = {name: table.column(name).to_numpy() for name in table.column_names if name not in index}
+    for name, column in columns.items():
+        if column.dtype.kind not in "biuf":
+            raise ValueError(f"{path}: column {name!r} does not hold numbers, but {table.schema.field(name).type}")
+    return np.column_stack([column.astype(np.float64) for column in columns.values()])
 
 
 def write_codes(path: Path, codes: Any, overwrite: bool = True) -> None:
