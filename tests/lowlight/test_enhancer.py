@@ -195,3 +195,50 @@ def test_classical_methods_by_name():
     assert result.mean() > DARK.mean()
     with pytest.raises(ValueError, match="decomposition"):
         Enhancer("he").decompose(DARK)
+
+
+@pytest.mark.parametrize("margin", [0, 255])
+def test_pixels_that_are_not_seen_have_no_say(margin):
+    dark = np.random.default_rng(0).integers(0, 40, (60, 80, 3), dtype=np.uint8)
+    picture = np.full((120, 160, 4), margin, np.uint8)
+    picture[..., 3] = 0
+    picture[30:90, 40:120, :3], picture[30:90, 40:120, 3] = dark, 255
+    result = enhance(picture)
+    other = picture.copy()
+    other[..., :3][picture[..., 3] == 0] = 90
+    np.testing.assert_array_equal(result[30:90, 40:120], enhance(other)[30:90, 40:120])
+    np.testing.assert_array_equal(result[picture[..., 3] == 0], picture[picture[..., 3] == 0])
+    assert result[30:90, 40:120, :3].mean() > 3 * dark.mean()
+
+
+@pytest.mark.parametrize("kind", [np.uint8, np.uint16])
+@pytest.mark.parametrize("shape", [(200, 300, 3), (900, 1200, 3)])
+def test_black_stays_black(shape, kind):
+    assert enhance(np.zeros(shape, kind)).max() == 0
+
+
+def test_sparse_noise_in_black_is_smoothed_everywhere_or_nowhere():
+    random = np.random.default_rng(0)
+    picture = np.zeros((480, 640, 3), np.uint8)
+    seen = random.random((480, 640)) < np.linspace(0.05, 0.6, 640)
+    picture[...] = (seen * random.integers(1, 3, (480, 640)))[..., None]
+    picture[60:120, 200:400] = 200
+    share = Enhancer().analyse(picture).smoothing()[1]
+    assert share[share.shape[0] // 2 :].min() > 0.9
+
+
+def test_a_pil_image_keeps_what_it_says_of_itself():
+    from PIL import Image
+
+    image = Image.fromarray(np.full((20, 30, 3), 20, np.uint8))
+    image.info.update(icc_profile=b"profile", dpi=(300, 300))
+    assert enhance(image).info == {"icc_profile": b"profile", "dpi": (300, 300)}
+    with pytest.raises(TypeError, match="mode 'I'"):
+        enhance(Image.fromarray(np.zeros((9, 9), np.int32)))
+
+
+def test_numbers_and_bytes_of_any_kind_are_taken():
+    picture = np.full((8, 8, 3), 3000, np.uint16)
+    swapped = Enhancer(strength=np.float32(1))(picture.astype(">u2"))
+    assert swapped.dtype == np.dtype(">u2")
+    np.testing.assert_array_equal(swapped, enhance(picture))

@@ -7,7 +7,7 @@ import pytest
 from PIL import ExifTags, Image, ImageCms, ImageOps
 from skimage import data
 
-from tecu.lowlight.files import Metadata, Photo, encode_photo, read_photo
+from tecu.lowlight.files import Metadata, Photo, encode_photo, read_photo, write_photo
 
 PHOTO = data.astronaut()[40:100, 150:240]
 PROFILE = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
@@ -199,3 +199,21 @@ def test_sixteen_bit_files_are_turned_too(orientation, packed):
     tags[ExifTags.Base.Orientation] = orientation
     turned, _ = encode_photo(Photo(deep, metadata=Metadata(exif=tags.tobytes())), "PNG")
     assert np.array_equal(read_photo(turned).pixels, expected)
+
+
+def test_no_pointer_into_the_old_file_is_kept(tmp_path):
+    exif = Image.Exif()
+    exif[0x010F] = "a camera"
+    exif[0x8769] = {0x9003: "2020:01:01 00:00:00", 0xA005: 1366}
+    Image.new("RGB", (8, 8)).save(tmp_path / "a.jpg", exif=exif)
+    write_photo(read_photo(tmp_path / "a.jpg"), tmp_path / "b.jpg")
+    with Image.open(tmp_path / "b.jpg") as result:
+        found = result.getexif().get_ifd(0x8769)
+    assert found[0x9003] == "2020:01:01 00:00:00"
+    assert 0xA005 not in found
+
+
+def test_a_tiff_without_a_resolution_gets_none(tmp_path):
+    Image.new("RGB", (8, 8)).save(tmp_path / "a.tif")
+    photo = read_photo(tmp_path / "a.tif")
+    assert photo.metadata.dpi is None

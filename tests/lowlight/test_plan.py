@@ -148,3 +148,45 @@ def test_no_input():
 def test_stdin_needs_a_file_name(tmp_path):
     with pytest.raises(ValueError, match="has no name"):
         plan(["-"], str(tmp_path))
+
+
+def test_results_of_an_earlier_run_beside_the_photos_are_not_taken_again(tmp_path):
+    for name in ("a.jpg", "a-enhanced.jpg", "a-enhanced-illumination.png", "b-enhanced.jpg", "c.dng", "c-enhanced.tif"):
+        (tmp_path / name).touch()
+    tasks, refusals = plan([str(tmp_path)], None)
+    assert [os.path.basename(task.source) for task in tasks] == ["a.jpg", "b-enhanced.jpg", "c.dng"]
+    assert refusals == []
+
+
+def test_a_folder_that_cannot_be_read_is_named(tmp_path, monkeypatch):
+    real = os.scandir
+
+    def scandir(path):
+        if str(path).endswith("locked"):
+            raise PermissionError(13, "Permission denied", str(path))
+        return real(path)
+
+    (tmp_path / "locked").mkdir()
+    (tmp_path / "a.jpg").touch()
+    monkeypatch.setattr(os, "scandir", scandir)
+    tasks, refusals = plan([str(tmp_path)], str(tmp_path / "out"), recursive=True)
+    assert len(tasks) == 1
+    assert [refused.reason for refused in refusals] == [f"{tmp_path / 'locked'} could not be read: permission denied"]
+
+
+def test_photos_and_videos_do_not_take_each_others_names(tmp_path):
+    for name in ("a.jpg", "a.mp4"):
+        (tmp_path / name).touch()
+    for source, out in (("a.jpg", "x.mp4"), ("a.mp4", "x.jpg")):
+        with pytest.raises(ValueError, match="this is the name of a"):
+            plan([str(tmp_path / source)], str(tmp_path / out))
+    with pytest.raises(ValueError, match="cannot be written"):
+        plan(["-"], str(tmp_path / "x.xyz"))
+
+
+def test_a_file_spelled_in_two_ways_is_done_once(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.jpg").touch()
+    tasks, refusals = plan(["a.jpg", "./a.jpg"], "out")
+    assert len(tasks) == 1
+    assert refusals == []

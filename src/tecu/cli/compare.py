@@ -16,9 +16,12 @@ from tecu.cli.outputs import check_outputs, unread, unwritten
 from tecu.cli.score import PARAMETERS, Scores, photo_scores, reference_of, shown_score
 from tecu.lowlight.files import MAX_PIXELS, MissingPart, Photo, PhotoError, UnreadableFile, read_photo
 from tecu.lowlight.files.errors import shown
+from tecu.lowlight.images import behind
 
 Sections = list[Any]
 RUN = ".npz"
+
+SSIM_WINDOW = 7  # pixels; smaller photos cannot be compared by it
 
 
 @click.command()
@@ -124,7 +127,11 @@ def _compared_methods(
         except PhotoError as error:
             failures.append(error)
             continue
-        results = {method: _timed(enhancer, photo) for method, enhancer in enhancers.items()}
+        try:
+            results = {method: _timed(enhancer, photo) for method, enhancer in enhancers.items()}
+        except Exception as error:  # a method of somebody's own may raise anything
+            failures.append(UnreadableFile(f"{shown(file)} could not be enhanced: {type(error).__name__}: {error}"))
+            continue
         against = _reference(file, photo, reference, max_pixels, failures)
         named = [("input", photo), *((method, result) for method, (result, _) in results.items())]
         seconds = {method: spent for method, (_, spent) in results.items()}
@@ -134,7 +141,7 @@ def _compared_methods(
 
 def _timed(enhancer: Callable[[Any], Any], photo: Photo) -> tuple[Photo, float]:
     started = time.process_time()
-    result = photo.with_pixels(enhancer(photo.pixels))
+    result = photo.with_pixels(behind(photo.alpha, photo.pixels, enhancer))
     return result, time.process_time() - started
 
 
@@ -172,6 +179,8 @@ def _reference(
         found = read_photo(path, max_pixels=max_pixels)
         if found.size != photo.size:
             raise UnreadableFile(f"{shown(path)} has {_size(found)} pixels, {shown(file)} has {_size(photo)}")
+        if min(found.size) < SSIM_WINDOW:
+            raise UnreadableFile(f"{shown(path)} has {_size(found)} pixels, too few to compare photos with it")
         return found
     except PhotoError as error:
         failures.append(error)

@@ -151,7 +151,12 @@ def _check_files(tasks: list[Task], settings: Settings, page: str | None) -> Non
     if page is not None:
         if os.path.realpath(page) in set(map(os.path.realpath, written)):
             raise Unwritable(f"--report and -o both name {shown(page)}; give each a file of its own")
-        check_outputs({"--report": page}, inputs, settings.overwrite)
+        # A folder that the run is going to make for its results serves the page, too.
+        made = {os.path.abspath(os.path.dirname(path)) for path in written}
+        if os.path.abspath(os.path.dirname(page) or ".") in made and not os.path.isdir(os.path.dirname(page) or "."):
+            check_place(page)
+        else:
+            check_outputs({"--report": page}, inputs, settings.overwrite)
 
 
 def _enhancer_problem(settings: Settings) -> int | None:

@@ -37,11 +37,11 @@ from tecu.lowlight.files import (
 )
 from tecu.lowlight.files.errors import shown
 from tecu.lowlight.files.write import fitting_format
+from tecu.lowlight.images import behind
 from tecu.lowlight.model import HEADROOM
-from tecu.lowlight.plan import STREAM, Task
+from tecu.lowlight.plan import PARTS, STREAM, Task, part_path
 
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
-PARTS = ("illumination", "reflectance")  # of a decomposition, written beside the result
 Frames = Callable[[int, int | None], None]
 
 
@@ -149,7 +149,7 @@ def _enhance_photo(task: Task, settings: Settings, make: Make) -> tuple[tuple[st
     source = sys.stdin.buffer if task.source == STREAM else task.source
     photo = read_photo(source, max_pixels=settings.max_pixels)
     enhancer = _kept(make, settings)
-    result = photo.with_pixels(enhancer(photo.pixels))
+    result = photo.with_pixels(behind(photo.alpha, photo.pixels, enhancer))
     if task.target == STREAM:
         data, notes = encode_photo(
             result, fitting_format(photo), strip_metadata=settings.strip_metadata, name="standard output"
@@ -169,15 +169,6 @@ def _make_folder(target: str) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UnwritableFile(f"the folder {shown(folder)} could not be made: {reason(error, folder)}") from error
-
-
-def part_path(target: str, part: str) -> str:
-    """Where a part of the decomposition goes.
-
-    >>> part_path("out/a.jpg", "illumination")
-    'out/a-illumination.png'
-    """
-    return f"{os.path.splitext(target)[0]}-{part}.png"
 
 
 def results(task: Task, settings: Settings) -> list[str]:

@@ -84,9 +84,9 @@ class Enhancer:
         model: str | Path | None = None,
         headroom: float = HEADROOM,
     ) -> None:
-        if not (isinstance(strength, int | float) and 0.0 <= strength <= STRONGEST):  # also refuses NaN
+        if not (isinstance(strength, int | float | np.number) and 0.0 <= strength <= STRONGEST):  # also refuses NaN
             raise ValueError(f"strength must be a number from 0 to {STRONGEST:g}, got {strength!r}")
-        if not (isinstance(headroom, int | float) and LEAST_HEADROOM <= headroom <= MOST_HEADROOM):
+        if not (isinstance(headroom, int | float | np.number) and LEAST_HEADROOM <= headroom <= MOST_HEADROOM):
             raise ValueError(
                 f"headroom must be a number from {LEAST_HEADROOM:g} to {MOST_HEADROOM:g}, got {headroom!r}"
             )
@@ -216,7 +216,7 @@ def _classical(method: str, model: str | Path | None) -> Any:
     """A classical method by its name, from the registry that is loaded only when asked for."""
     from tecu.lowlight import classical
 
-    if method not in classical.METHODS and ":" not in method:
+    if not isinstance(method, str) or (method not in classical.METHODS and ":" not in method):
         known = ", ".join(map(repr, classical.METHODS))
         raise ValueError(f"method must be one of {_names()}, {known}, or 'module:function'; got {method!r}")
     if model is None:

@@ -39,8 +39,10 @@ def shrink(pixels: Pixels, longest: int = LONGEST_SIDE) -> Pixels:
 
             return kernels.shrink(pixels, (size[1], size[0]))
         gap = 3.0 if scale < 1 / 6 else None  # whole cells are averaged first: half the time, the same picture
-        small = Image.fromarray(pixels).resize(size, Image.Resampling.BOX, reducing_gap=gap)
-        return np.asarray(small, dtype=np.float32) / np.float32(255)
+        # As floats: means of black with a few levels of noise would be rounded to black that is free of it.
+        bands = [band.convert("F") for band in Image.fromarray(pixels).split()]
+        planes = [np.asarray(band.resize(size, Image.Resampling.BOX, reducing_gap=gap)) for band in bands]
+        return np.stack(planes, axis=-1) / np.float32(255)
     cells = max(1, min(int(1 / (2 * scale)), height, width))
     coarse = _cell_means(pixels, cells) / np.float32(whitepoint(pixels.dtype))
     planes = [

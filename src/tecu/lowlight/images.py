@@ -12,6 +12,7 @@ Pixels = np.ndarray[Any, Any]
 Picture = Callable[[Pixels], Pixels]
 
 KINDS = "uint8, uint16, or floats in [0, 1]"
+SAID = ("icc_profile", "exif", "dpi")  # of a PIL image
 SHAPES = "height x width, height x width x channels (1 to 4), or a batch of the latter"
 
 
@@ -52,6 +53,8 @@ def _checked(image: Any) -> Pixels:
 
 def _through_array(array: Pixels, work: Picture) -> Pixels:
     array = _checked(array)
+    if not array.dtype.isnative:
+        return _through_array(array.astype(array.dtype.newbyteorder("=")), work).astype(array.dtype)
     if array.dtype not in (np.uint8, np.uint16, np.float16, np.float32, np.float64):
         raise TypeError(f"image: its values must be {KINDS}, got {array.dtype}")
     fits = array.ndim == 2 or (array.ndim in (3, 4) and 1 <= array.shape[-1] <= 4)
@@ -60,7 +63,7 @@ def _through_array(array: Pixels, work: Picture) -> Pixels:
     if array.dtype.kind == "f":
         low, high = float(array.min()), float(array.max())
         if not (low >= 0.0 and high <= 1.0):  # also true for NaN
-            raise ValueError(f"image: floats must be in [0, 1] without NaN, got {low:g} to {high:g}")
+            raise ValueError(f"image: floats must be in [0, 1] without NaN, got {low!r} to {high!r}")
     if array.dtype == np.float16:
         return _through_array(array.astype(np.float32), work).astype(np.float16)
     if array.ndim == 2:
@@ -70,7 +73,32 @@ def _through_array(array: Pixels, work: Picture) -> Pixels:
     colours = {1: 1, 2: 1, 3: 3, 4: 3}[array.shape[2]]
     if colours == array.shape[2]:
         return work(array)
-    return np.concatenate([work(np.ascontiguousarray(array[..., :colours])), array[..., colours:]], axis=-1)
+    pixels, alpha = np.ascontiguousarray(array[..., :colours]), array[..., colours:]
+    return np.concatenate([behind(alpha[..., 0], pixels, work), alpha], axis=-1)
+
+
+def behind(alpha: Pixels | None, pixels: Pixels, work: Picture) -> Pixels:
+    """``work`` done on pixels of which those that ``alpha`` hides have no say, and stay as they are.
+
+    >>> import numpy as np
+    >>> alpha, pixels = np.array([[0, 255]], np.uint8), np.array([[[9], [1]]], np.uint8)
+    >>> behind(alpha, pixels, lambda seen: seen + seen.max()).tolist()
+    [[[9], [2]]]
+    """
+    if alpha is None or alpha.all() or not alpha.any():
+        return work(pixels)
+    hidden = alpha == 0
+    result = np.array(work(_seen(pixels, hidden)))
+    result[hidden] = pixels[hidden]
+    return result
+
+
+def _seen(pixels: Pixels, hidden: Pixels) -> Pixels:
+    """The pixels, hidden ones with the colour of the nearest that is seen."""
+    from scipy.ndimage import distance_transform_edt
+
+    rows, columns = distance_transform_edt(hidden, return_distances=False, return_indices=True)
+    return np.asarray(pixels[rows, columns])
 
 
 def _is_pil(image: Any) -> bool:
@@ -79,17 +107,24 @@ def _is_pil(image: Any) -> bool:
 
 
 def _through_pil(image: Any, work: Picture) -> Any:
-    """A PIL image keeps its mode where that has levels of grey or colour; other modes become the nearest such."""
+    """A PIL image keeps its mode where that has levels of grey or colour; other modes become the nearest such.
+
+    What it says of itself (colour profile, EXIF, resolution) goes along.
+    """
     from PIL import Image
 
-    mode = image.mode
+    mode, said = image.mode, {key: image.info[key] for key in SAID if key in image.info}
+    if mode == "I":
+        raise TypeError("image: a PIL image of mode 'I' has no white; convert it to 'I;16', 'L', 'RGB' or 'F'")
     if mode.startswith("I;16"):
-        pixels = np.asarray(image).astype(np.uint16)
-        return Image.fromarray(_through_array(pixels, work))
-    if mode == "F":
-        return Image.fromarray(_through_array(np.asarray(image), work))
-    if mode not in ("L", "LA", "RGB", "RGBA"):
-        transparent = mode in ("PA", "La", "RGBa") or "transparency" in image.info
-        mode = "RGBA" if transparent else ("L" if mode == "1" else "RGB")
-        image = image.convert(mode)
-    return Image.fromarray(_through_array(np.asarray(image), work))
+        result = Image.fromarray(_through_array(np.asarray(image).astype(np.uint16), work))
+    elif mode == "F":
+        result = Image.fromarray(_through_array(np.asarray(image), work))
+    else:
+        if mode not in ("L", "LA", "RGB", "RGBA"):
+            transparent = mode in ("PA", "La", "RGBa") or "transparency" in image.info
+            image = image.convert("LA") if mode == "La" else image
+            image = image.convert("RGBA" if transparent else ("L" if mode == "1" else "RGB"))
+        result = Image.fromarray(_through_array(np.asarray(image), work))
+    result.info.update(said)
+    return result

@@ -59,6 +59,7 @@ def table_of(exposure: Exposure, dtype: Any) -> Pixels:
     size, white = SIZE[np.dtype(dtype)], whitepoint(dtype)
     curve = exposure.tone.curve
     place = np.minimum((np.arange(size + 2) + 0.5) / size, 1.0)
+    place[0] = 0.0  # which nothing but black reaches: near it a steep curve rises far within one entry
     values = np.rint(np.interp(place, np.linspace(0.0, 1.0, len(curve)), curve) * white)
     nearly = int((white - 1.0) * size / white) + 1
     values[:nearly] = np.minimum(values[:nearly], white - 1.0)

@@ -13,6 +13,7 @@ from tecu.lowlight.files.errors import shown
 from tecu.lowlight.files.foreign import HEIF_SUFFIXES, RAW_SUFFIXES
 
 STREAM = "-"
+PARTS = ("illumination", "reflectance")  # of a decomposition, written beside the result
 VIDEO = frozenset({".mp4", ".mov", ".m4v", ".mkv", ".webm", ".avi", ".mts", ".m2ts", ".3gp"})
 _WILD = frozenset("*?[")
 
@@ -63,6 +64,8 @@ def _stream(inputs: Sequence[str], out: str | None) -> Task:
         raise ValueError("'-' reads or writes one picture: give a single input with it")
     source = inputs[0]
     target = STREAM if out is None else out
+    if target != STREAM and not os.path.isdir(target):
+        _is_file(inputs, out)
     if source == STREAM and target != STREAM and (os.path.isdir(target) or target.endswith(os.sep)):
         raise ValueError("a picture from standard input has no name: give -o a file, not a folder")
     return Task(source, target)
@@ -70,7 +73,7 @@ def _stream(inputs: Sequence[str], out: str | None) -> Task:
 
 def _found(inputs: Sequence[str], recursive: bool, out: str | None) -> tuple[list[tuple[str, str]], list[Refusal]]:
     """Pairs of a file and its path below the folder it was found in (its bare name if it was named outright)."""
-    found: dict[str, str] = {}  # a file named twice is done once
+    found: dict[str, str] = {}
     refusals = []
     for given in inputs:
         paths = [given]
@@ -82,22 +85,50 @@ def _found(inputs: Sequence[str], recursive: bool, out: str | None) -> tuple[lis
             if not os.path.isdir(path):
                 found.setdefault(path, os.path.basename(path))
                 continue
-            inside = list(_walk(path, recursive, out))
+            before = len(refusals)
+            inside = list(_walk(path, recursive, out, refusals))
             found |= {file: os.path.relpath(file, path) for file in inside if file not in found}
-            if not inside:
+            if not inside and len(refusals) == before:
                 hint = "" if recursive else "; -r looks into its folders too"
                 refusals.append(Refusal(path, f"{shown(path)} holds no photos{hint}"))
-    return list(found.items()), refusals
+    once: dict[str, tuple[str, str]] = {}  # a file named twice, or in two ways, is done once
+    for file, below in found.items():
+        once.setdefault(os.path.abspath(file), (file, below))
+    return list(once.values()), refusals
 
 
-def _walk(folder: str, recursive: bool, out: str | None) -> Iterator[str]:
-    """Photos in ``folder`` by their suffix, in order; links to folders are not followed, nor is ``out`` entered."""
+def _walk(folder: str, recursive: bool, out: str | None, refusals: list[Refusal]) -> Iterator[str]:
+    """Photos in ``folder`` by their suffix, in order; links to folders are not followed.
+
+    Results of an earlier run are none: ``out`` is not entered, and without one ``a-enhanced.jpg`` beside ``a.jpg`` is
+    left out. Folders that cannot be read are refused.
+    """
+
+    def closed(error: OSError) -> None:
+        why = (error.strerror or type(error).__name__).lower()
+        refusals.append(Refusal(str(error.filename), f"{shown(error.filename)} could not be read: {why}"))
+
     results = None if out is None else os.path.realpath(out)
-    for root, folders, files in os.walk(folder):
+    for root, folders, files in os.walk(folder, onerror=closed):
         folders[:] = sorted(f for f in folders if recursive and os.path.realpath(os.path.join(root, f)) != results)
-        for name in sorted(files):
-            if os.path.splitext(name)[1].lower() in READABLE:
-                yield os.path.join(root, name)
+        photos = [name for name in sorted(files) if os.path.splitext(name)[1].lower() in READABLE]
+        earlier = set() if out is not None else {beside for name in photos for beside in _results_beside(name)}
+        yield from (os.path.join(root, name) for name in photos if name not in earlier)
+
+
+def _results_beside(name: str) -> list[str]:
+    """What a photo becomes in its own folder: the result, and the parts of a decomposition."""
+    result = _target(name, name, None, as_file=False)
+    return [result, *(part_path(result, part) for part in PARTS)]
+
+
+def part_path(target: str, part: str) -> str:
+    """Where a part of the decomposition goes.
+
+    >>> part_path("out/a.jpg", "illumination")
+    'out/a-illumination.png'
+    """
+    return f"{os.path.splitext(target)[0]}-{part}.png"
 
 
 def _is_file(inputs: Sequence[str], out: str | None) -> bool:
@@ -106,9 +137,12 @@ def _is_file(inputs: Sequence[str], out: str | None) -> bool:
         return False
     if len(inputs) > 1 or os.path.isdir(inputs[0]) or (not os.path.lexists(inputs[0]) and _WILD & set(inputs[0])):
         return False
-    suffix = Path(out).suffix.lower()
-    if suffix in WRITABLE or suffix in VIDEO:
+    suffix, is_video = Path(out).suffix.lower(), Path(inputs[0]).suffix.lower() in VIDEO
+    if suffix in (VIDEO if is_video else WRITABLE):
         return True
+    if suffix in VIDEO or (is_video and suffix):
+        kind, other = ("a video", "a photo") if is_video else ("a photo", "a video")
+        raise ValueError(f"{shown(out)}: {shown(inputs[0])} is {kind}, and this is the name of {other}")
     if suffix:
         kinds = " ".join(sorted(WRITABLE))
         raise ValueError(

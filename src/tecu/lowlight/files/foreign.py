@@ -7,7 +7,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from PIL import Image
 
-from tecu.lowlight.files.errors import MissingPart, TooManyPixels
+from tecu.lowlight.files.errors import MissingPart, TooManyPixels, UnreadableFile
 from tecu.lowlight.files.photo import Encoding, Photo
 
 HEIF_SUFFIXES = frozenset({".heic", ".heif", ".hif"})
@@ -66,9 +66,13 @@ def read_raw(file: BinaryIO, name: str, max_pixels: int) -> Photo:
         import rawpy
     except ImportError as error:
         raise MissingPart(f"{name} is a RAW file; install tecu[raw] to read it") from error
-    with rawpy.imread(file) as raw:
-        check_size((raw.sizes.width, raw.sizes.height), name, max_pixels)
-        # Automatic brightening would clip highlights that the enhancement could have kept.
-        pixels = raw.postprocess(output_bps=16, use_camera_wb=True, no_auto_bright=True)
+    try:
+        with rawpy.imread(file) as raw:
+            check_size((raw.sizes.width, raw.sizes.height), name, max_pixels)
+            # Automatic brightening would clip highlights that the enhancement could have kept.
+            pixels = raw.postprocess(output_bps=16, use_camera_wb=True, no_auto_bright=True)
+    except rawpy.LibRawError as error:  # its words come as bytes
+        words = [word.decode(errors="replace") if isinstance(word, bytes) else str(word) for word in error.args]
+        raise UnreadableFile(f"{name} could not be decoded: {' '.join(words)}") from error
     note = "the RAW file was developed with its camera's white balance; its EXIF data is not taken over"
     return Photo(np.ascontiguousarray(pixels), encoding=Encoding("RAW"), notes=(note,))

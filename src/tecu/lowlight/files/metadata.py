@@ -10,6 +10,7 @@ from PIL import Image
 from tecu.lowlight.files.photo import Metadata, Pixels
 
 ORIENTATION, EXIF_IFD, GPS_IFD, WIDTH, HEIGHT = 0x0112, 0x8769, 0x8825, 0xA002, 0xA003
+INTEROPERABILITY = 0xA005  # where in the old file its table was, which tells nothing of the photo
 MAX_EXIF = 60_000  # a JPEG segment holds 65,533 bytes
 
 # Tags that say how a TIFF's pixels are stored (or hold XMP, IPTC and profiles): about the old file, not the
@@ -45,7 +46,7 @@ def _clean(tags: Image.Exif, size: tuple[int, int], orientation: int) -> bytes:
         if tag not in STRUCTURE and tag not in (ORIENTATION, EXIF_IFD, GPS_IFD):
             kept[tag] = value
     for ifd in (EXIF_IFD, GPS_IFD):
-        values = dict(tags.get_ifd(ifd))
+        values = {tag: value for tag, value in tags.get_ifd(ifd).items() if tag != INTEROPERABILITY}
         if ifd == EXIF_IFD and orientation >= 5 and WIDTH in values and HEIGHT in values:
             values[WIDTH], values[HEIGHT] = size[1], size[0]
         if values:
@@ -62,7 +63,8 @@ def _resolution(image: Image.Image) -> tuple[float, float] | None:
         across, down = (float(value) for value in image.info["dpi"])
     except (KeyError, TypeError, ValueError, ZeroDivisionError):
         return None
-    return (across, down) if 1.0 <= across <= 1e5 and 1.0 <= down <= 1e5 else None
+    given = 1.0 < across <= 1e5 and 1.0 < down <= 1e5  # 1 is what Pillow says of a TIFF that says nothing
+    return (across, down) if given else None
 
 
 def upright(pixels: Pixels, orientation: int) -> Pixels:
