@@ -273,9 +273,16 @@ def as_kind(x: Array, like: Array) -> Array:
             x = csr_array(x)
         return x if x.dtype == like.dtype else x.astype(like.dtype)
     x = dense(x)
+    if library(x) != library(like):
+        return from_numpy(host(x), like)
     if x.dtype == like.dtype:
         return x
     return x.astype(like.dtype) if isinstance(x, np.ndarray) else namespace(x).astype(x, like.dtype)
+
+
+def library(x: Array) -> str:
+    """The library that ``x`` belongs to; a CSR array is NumPy's."""
+    return "numpy" if isinstance(x, np.ndarray | np.generic) or is_sparse(x) else type(x).__module__.split(".")[0]
 
 
 def _to_csr(x: np.ndarray[Any, Any]) -> Array:
@@ -314,6 +321,16 @@ def _device(x: Array) -> Any:
 def unit_roundoff(x: Array) -> float:
     """The unit round-off of the precision of ``x``: 1.1e-16 for float64, 6.0e-8 for float32."""
     return _roundoff(x.dtype if is_elsewhere(x) else host(x).dtype)
+
+
+def least_divisor(x: Array) -> float:
+    """What numbers of the precision of ``x`` can be divided by without leaving its range: less is zero, in effect."""
+    return _least(x.dtype if is_elsewhere(x) else host(x).dtype)
+
+
+@lru_cache
+def _least(dtype: Any) -> float:
+    return float(np.finfo(dtype).tiny) * 16.0
 
 
 @lru_cache

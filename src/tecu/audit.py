@@ -132,6 +132,15 @@ def beaten_prox(sub: SubProblem, x: Array, tau: float, point: Array, *, thorough
             mask.ravel()[index] = 1.0
             yield from on_line(past * arrays.from_numpy(mask, point), LITTLE, 1.0)
 
+    def without_single_entries() -> Iterator[float]:
+        """``point`` without one of its entries, the smallest first: what counts them may be better off."""
+        values = arrays.host(point)
+        stored = np.flatnonzero(values)
+        for index in stored[np.argsort(np.abs(values.ravel()[stored]), kind="stable")[:SINGLE]]:
+            mask = np.zeros(values.shape)
+            mask.ravel()[index] = -1.0
+            yield from on_line(point * arrays.from_numpy(mask, point), 1.0)
+
     def neighbours() -> Iterator[float]:
         """The prox of points near ``x``: all in the term's domain; for a convex term also points on the way there."""
         random = np.random.default_rng(0)
@@ -148,7 +157,7 @@ def beaten_prox(sub: SubProblem, x: Array, tau: float, point: Array, *, thorough
         lines.insert(0, lambda: on_line(arrays.on_support(past, point), LITTLE, -LITTLE))
     if is_dense:
         lines.append(lambda: on_line(past, LITTLE, -LITTLE, 1.0))
-    everywhere = [off_line, single_entries, neighbours] if is_dense else [off_line]
+    everywhere = [off_line, single_entries, without_single_entries, neighbours] if is_dense else [off_line]
     tried = [*lines, *everywhere] if thorough else [lines[int(sub.rng.integers(len(lines)))]]
     best = max((found for excesses in tried for found in excesses()), default=0.0)
     if best > 0.0:

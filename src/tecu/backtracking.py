@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 GROWTH, SHRINK = 2.0, 0.7
 MAX_DOUBLINGS = 100
+PROBES = (1e-3, 1e-5, 1e-7)  # lengths of the step along which the curvature is first looked at, by the block's own
+FLAT = 1e-8  # curvature that counts as none, as a share of the gradient's size over the block's
 SUSPICIOUS = 1e6  # growth of a constant in one search
 
 
@@ -62,6 +64,8 @@ def _curvature(sub: SubProblem, u: Array, v: Array, gradient: Array, phi: float 
         return arrays.inner(d, product) / length / length, None
     assert phi is not None
     value = sub.smooth_value(v)
+    if not math.isfinite(value):
+        return math.inf, value
     excess = value - phi - arrays.inner(gradient, d)
     noise = sub.value_slack(value, phi)
     if abs(excess) <= noise:
@@ -97,9 +101,13 @@ def seen_curvature(sub: SubProblem, rounds: int = 3) -> float:
 
 def _first_guess(sub: SubProblem, u: Array, gradient: Array) -> float:
     """A curvature seen along the gradient; only a place to start from."""
-    size = arrays.norm(gradient)
-    if size == 0.0:
+    size, length = arrays.norm(gradient), arrays.norm(u) or 1.0
+    if not 0.0 < size < math.inf:
         return 1.0
-    step = 1e-3 * (arrays.norm(u) or 1.0) / size
-    change = arrays.norm(sub.grad(u - step * arrays.as_kind(gradient, u)) - gradient)
-    return max(change / (step * size) - sub.eta, 1e-8)
+    least = max(FLAT * size / length, arrays.least_divisor(u))  # in the unit of a curvature, whatever the scale of H
+    for share in PROBES:
+        step = share * length / size
+        change = arrays.norm(sub.grad(u - step * arrays.as_kind(gradient, u)) - gradient)
+        if math.isfinite(change):
+            return max(change / (step * size) - sub.eta, least)
+    return max(size / length, least)  # every probe left H's domain

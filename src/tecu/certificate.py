@@ -108,6 +108,10 @@ def violations(start_value: float, visits: Sequence[Visit]) -> list[Visit]:
         if visit.fault is not None:
             found.append(visit)
             continue
+        if visit.move > 0.0 and not visit.descent > 0.0:
+            sentence = f"the step promises a descent of {visit.descent:.3g} ||move||^2, which is none"
+            found.append(replace(visit, fault=sentence))
+            continue
         missing = after - before + visit.descent * visit.move * visit.move
         if not missing <= visit.slack + 2 * math.ulp(before):  # Phi is a number itself, and may be far larger than Psi
             sentence = (

@@ -131,6 +131,9 @@ class Problem:
             if block not in start:
                 raise ValueError(f"block {block!r} is missing from start, which has {list(start)}")
         z = {block: _checked_block(block, start[block]) for block in self.terms}
+        here = {block: arrays.library(x) for block, x in z.items() if not arrays.is_elsewhere(x)}
+        if len(set(here.values())) > 1:
+            raise TypeError(f"the blocks of start must be arrays of one library, got {here}")
         for block, term in self.terms.items():
             value = float(term.value(z[block]))
             if math.isnan(value) or math.isinf(value):

@@ -11,6 +11,8 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
+
 from tecu.problem import Problem
 from tecu.state import State, Status
 
@@ -23,10 +25,16 @@ class Rule:
         raise TypeError(f"{type(self).__name__} must define check(state, problem)")
 
     def __or__(self, other: Rule) -> Rule:
-        return Either(self, other)
+        return Either(self, _checked(other))
 
     def __and__(self, other: Rule) -> Rule:
-        return Both(self, other)
+        return Both(self, _checked(other))
+
+
+def _checked(other: Rule) -> Rule:
+    if not isinstance(other, Rule):
+        raise TypeError(f"a stop rule is combined with another rule such as stop.MaxIter(100), got {other!r}")
+    return other
 
 
 @dataclass(frozen=True)
@@ -67,8 +75,8 @@ class MaxIter(Rule):
     count: int
 
     def __post_init__(self) -> None:
-        if self.count < 0:
-            raise ValueError(f"MaxIter needs count >= 0, got {self.count}")
+        if not (isinstance(self.count, int | np.integer) and self.count >= 0):
+            raise ValueError(f"MaxIter needs a whole count >= 0, got {self.count!r}")
 
     def check(self, state: State, problem: Problem) -> Status | None:
         """``t >= count``."""
@@ -82,7 +90,7 @@ class MaxTime(Rule):
     seconds: float
 
     def __post_init__(self) -> None:
-        if not self.seconds >= 0:
+        if not (isinstance(self.seconds, int | float | np.number) and self.seconds >= 0):
             raise ValueError(f"MaxTime needs seconds >= 0, got {self.seconds}")
 
     def check(self, state: State, problem: Problem) -> Status | None:
@@ -102,7 +110,7 @@ class RelativeChange(Rule):
     patience: int = 1
 
     def __post_init__(self) -> None:
-        if not (self.tol >= 0 and self.patience >= 1):
+        if not (isinstance(self.tol, int | float | np.number) and self.tol >= 0 and self.patience >= 1):
             raise ValueError(
                 f"RelativeChange needs tol >= 0 and patience >= 1, got tol={self.tol}, patience={self.patience}"
             )
@@ -125,7 +133,15 @@ def relative_change(state: State, t: int) -> float:
     for block in dict.fromkeys(visit.block for visit in visits):
         own = [visit for visit in visits if visit.block == block]
         changes.append(_ratio(math.fsum(visit.move for visit in own), own[0].norm))
-    return max(changes)
+    resting = set(state.z).difference(visit.block for visit in visits)
+    for index in range(visits[0].index - 1, -1, -1):  # a block that rests counts with its latest visit
+        if not resting:
+            break
+        visit = state.visits[index]
+        if visit.block in resting:
+            changes.append(_ratio(visit.move, visit.norm))
+            resting.remove(visit.block)
+    return math.inf if resting else max(changes)
 
 
 def _ratio(change: float, size: float) -> float:
@@ -141,6 +157,11 @@ class Stationarity(Rule):
 
     tol: float
     every: int = 1
+
+    def __post_init__(self) -> None:
+        whole = isinstance(self.every, int | np.integer) and self.every >= 1
+        if not (whole and isinstance(self.tol, int | float | np.number) and self.tol >= 0):
+            raise ValueError(f"Stationarity needs tol >= 0 and every >= 1, got tol={self.tol!r}, every={self.every!r}")
 
     def check(self, state: State, problem: Problem) -> Status | None:
         """Whether a critical point is near."""
@@ -165,6 +186,10 @@ class When(Rule):
     """A function ``state -> bool`` as a rule."""
 
     condition: Callable[[State], bool]
+
+    def __post_init__(self) -> None:
+        if not callable(self.condition):
+            raise TypeError(f"When needs a function of the state, got {self.condition!r}")
 
     def check(self, state: State, problem: Problem) -> Status | None:
         """Whether the condition is true."""

@@ -172,7 +172,16 @@ class SubProblem:
     def prox(self, x: Array, step: float) -> Array:
         """``prox`` of the term, in the block's own kind and precision."""
         self.counters.proxes += 1
-        return arrays.as_kind(self.term.prox(x, step), self.previous)
+        return self.as_block(self.term.prox(x, step), f"the prox of {self.term!r}")
+
+    def as_block(self, point: Array, source: str) -> Array:
+        """``point`` in the block's own kind and precision; refused if its shape does not fit."""
+        if tuple(getattr(point, "shape", ())) != tuple(self.previous.shape):
+            raise ValueError(
+                f"block {self.block!r}: {source} returned {getattr(point, 'shape', type(point).__name__)}, the block "
+                f"has shape {tuple(self.previous.shape)}"
+            )
+        return arrays.as_kind(point, self.previous)
 
     def forward_backward(self, u: Array, gradient: Array, tau: float) -> tuple[Array, float]:
         """``u~ = prox(u - gradient / tau, 1 / tau)`` and the term's value there."""
@@ -289,7 +298,7 @@ class SubProblem:
     def tau_of_step(self) -> float | None:
         """The Lipschitz constant of ``grad phi``; 1 where it is 0 and any step will do; ``None`` if not known."""
         constant = self.lipschitz()
-        return 1.0 if constant == 0.0 else constant
+        return 1.0 if constant is not None and constant < arrays.least_divisor(self.previous) else constant
 
     def rounding(self, tau: float) -> float:
         """``8 r (tau ||previous|| + ||grad phi(previous)||)``, ``r`` the unit round-off: less means nothing.

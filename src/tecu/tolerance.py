@@ -48,6 +48,10 @@ class MovingTolerance:
 
     c: float
 
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.c) and self.c > 0):
+            raise ValueError(f"MovingTolerance needs a positive c, got {self.c}")
+
     def bound(self, k: int, previous_move: float | None) -> float | None:
         """``c * previous_move``."""
         return None if previous_move is None else self.c * previous_move

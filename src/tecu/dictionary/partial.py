@@ -45,9 +45,9 @@ def energy_of(model: Any) -> Matrix | None:
     """The squared coefficients that a model was learned from, summed by atoms: how firmly it holds them; or ``None``.
 
     >>> from tecu.dictionary import L0DictionaryLearning
-    >>> model = L0DictionaryLearning(1, penalty=0.1, random_state=0).fit(np.array([[3.0, 4.0], [6.0, 8.0]]))
+    >>> model = L0DictionaryLearning(1, penalty=0.1, random_state=0).fit(np.array([[3.0, 4.0], [4.0, 3.0]]))
     >>> np.round(energy_of(model)).tolist()
-    [125.0]
+    [49.0]
     """
     if hasattr(model, "_online"):
         online: OnlineDictionary = model._online

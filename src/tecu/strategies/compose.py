@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any, cast
 
+from tecu import arrays
 from tecu.arrays import Array
 from tecu.inexact import Candidate
 from tecu.problem import SubProblem
@@ -23,8 +24,8 @@ class Once:
         self.function = function
 
     def __call__(self, sub: SubProblem, u: Array) -> Iterator[Array | Candidate]:
-        """Yield ``function(u)``."""
-        yield self.function(u)
+        """Yield ``function(u)``, of a copy: a function may work in place."""
+        yield self.function(arrays.copy(u))
 
     def __repr__(self) -> str:
         return f"Once({_name(self.function)})"

@@ -80,6 +80,8 @@ class FISTA:
                 slope = sub.grad(point)
                 yield Candidate(y, slope_y, point, tau * (y - point) - (slope_y - slope), tau)
             slope_y = slope if slope is not None and momentum == 0.0 else sub.grad(ahead)
+            if not arrays.all_finite(slope_y):  # the momentum has left H's domain
+                ahead, slope_y, t = point, sub.grad(point), 1.0
             x, y = point, ahead
 
     def _momentum(self, y: Array, x: Array, point: Array, t: float) -> tuple[float, float]:

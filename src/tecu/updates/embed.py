@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, Literal
 
+import numpy as np
+
 from tecu import arrays
 from tecu.arrays import Array
 from tecu.audit import audit_claim, claim_of, prox_fault
@@ -95,7 +97,7 @@ class Embed:
             raise ValueError(f"Embed needs 0 < 2c < eta for its error criterion, got c={c}, eta={eta}")
         if c is not None and eta is None:
             raise ValueError(f"Embed: c={c} is given without eta; give both (0 < 2c < eta) or neither")
-        if max_inner < 1:
+        if not (isinstance(max_inner, int | np.integer) and max_inner >= 1):
             raise ValueError(f"Embed needs max_inner >= 1, got max_inner={max_inner}")
         if at_cap not in ("fallback", "keep_if_descends", "keep_if_covered"):
             raise ValueError(f"at_cap must be 'fallback', 'keep_if_descends' or 'keep_if_covered', got {at_cap!r}")
@@ -151,6 +153,11 @@ class Embed:
                 sub = replace(sub, previous_move=None)
         c = eta / 4 if self.c is None else self.c
         rule = MovingTolerance(c) if self.tolerance is None else self.tolerance
+        if isinstance(rule, MovingTolerance) and not 2 * rule.c < eta:
+            raise ValueError(
+                f"block {sub.block!r}: Embed needs 0 < 2c < eta for its error criterion, got c={rule.c}, and a tenth "
+                f"of the curvature, {eta:.6g}, as eta; give a smaller c, or eta"
+            )
         return sub.with_eta(float(eta)), rule
 
     def _proposals(self, sub: SubProblem) -> Iterator[Candidate]:

@@ -69,7 +69,8 @@ class ProxLinear:
             u, gamma, lipschitz, value = backtrack(sub, sub.previous, gradient, factor=self.step_factor)
             term = float(sub.term.value(u))
         else:
-            gamma = max(gamma, self.step_factor * lipschitz) or 1.0  # L = 0: H does not depend on the block here
+            gamma = max(gamma, self.step_factor * lipschitz)
+            gamma = gamma if gamma >= arrays.least_divisor(sub.previous) else 1.0  # H does not depend on the block here
             own = sub.own_prox_linear(gamma)
             u, term = _prox_step(sub, gamma) if own is None else (own.u, float(sub.term.value(own.u)))
         if own is None:
@@ -81,6 +82,7 @@ class ProxLinear:
             if not gain >= 0.0:  # rounding or a fault: the gradient tells
                 fault = self._move(sub, u, sub.coupling_at_previous()[1], gamma, term, sub.previous)[1]
         descent = gamma - lipschitz / 2 if sub.term.is_convex else (gamma - lipschitz) / 2
+        weight = min(weight, descent / 2)  # back-tracking may have found a longer step than the extrapolated one
         return Step(
             u, outcome, 0.0, center=sub.previous, source=sub.previous, tau=gamma, lipschitz=lipschitz,
             descent=descent - weight, weight=weight, term=term, move=move, fault=fault,

@@ -39,6 +39,7 @@ class Proximal:
         u = sub.smooth.minimize(sub.term, self.eta)
         if u is None:
             raise TypeError(no_closed_form(sub))
+        u = sub.as_block(u, "the coupling's minimize")
         sub.coupling_value_at_previous()
         return Step(u, Outcome.EXACT, self.eta, center=u, source=u, tau=0.0, descent=self.eta / 2, error=0.0)
 
