@@ -1,0 +1,212 @@
+"""What users of the engine did, and what came of it: settings, domains, schedules, scales, arrays of other kinds."""
+
+import numpy as np
+import pytest
+
+import tecu
+from tecu import couplings, stop, strategies, terms
+from tecu.state import ForeignState, Status
+
+RANDOM = np.random.default_rng(0)
+A, B = RANDOM.normal(size=(30, 12)), RANDOM.normal(size=30)
+
+
+def least_squares(A=A, b=B, offset=0.0, factor=1.0):
+    return couplings.Functions(
+        lambda z: 0.5 * float(np.sum((A @ z["x"] - b) ** 2)) + offset,
+        {"x": lambda z: factor * (A.T @ (A @ z["x"] - b))},
+    )
+
+
+def scaled(z):
+    return A @ (z["x"] * z["s"]) - B
+
+
+PRODUCT = couplings.Functions(
+    lambda z: 0.5 * float(scaled(z) @ scaled(z)),
+    {"x": lambda z: z["s"] * (A.T @ scaled(z)), "s": lambda z: z["x"] * (A.T @ scaled(z))},
+)
+
+
+@pytest.mark.parametrize("c", [-1.0, 0.0, np.nan, np.inf])
+def test_a_tolerance_needs_a_positive_factor(c):
+    with pytest.raises(ValueError, match="positive c"):
+        tecu.MovingTolerance(c)
+
+
+def test_a_tolerance_is_compared_with_the_eta_that_was_found():
+    problem = tecu.Problem(couplings.Linear(A, B), {"x": terms.L1(0.1)})
+    solver = tecu.Solver(problem, tecu.Embed(strategies.FISTA(), tolerance=tecu.MovingTolerance(1e6)))
+    with pytest.raises(ValueError, match=r"block 'x': Embed needs 0 < 2c < eta"):
+        solver.run({"x": np.ones(12)}, stop=stop.MaxIter(3))
+
+
+def test_an_inertial_step_that_is_redone_promises_descent():
+    problem = tecu.Problem(PRODUCT, {"x": terms.L0(0.05), "s": terms.Box(0.0, 1.0)})
+    solver = tecu.Solver(problem, tecu.ProxLinear(extrapolation=tecu.Inertial(0.45, 1.0)))
+    result = solver.run({"x": np.ones(12), "s": np.full(12, 0.5)}, stop=stop.MaxIter(200))
+    assert any(visit.outcome.name == "REDONE" for visit in result.state.visits)
+    assert result.certificate.descent_a > 0
+    assert result.certificate.holds
+
+
+def test_a_step_that_promises_no_descent_is_a_violation():
+    from dataclasses import replace
+
+    from tecu.certificate import certify
+
+    problem = tecu.Problem(couplings.Linear(A, B), {"x": terms.L1(0.1)})
+    state = tecu.Solver(problem, tecu.ProxLinear()).run({"x": np.ones(12)}, stop=stop.MaxIter(3)).state
+    visits = tecu.state.VisitLog([replace(visit, descent=-1.0) for visit in state.visits], len(state.visits))
+    assert not certify(replace(state, visits=visits)).holds
+
+
+def test_a_test_that_cannot_tell_is_listed():
+    problem = tecu.Problem(least_squares(offset=1e14, factor=0.0), {"x": terms.Zero()})
+    result = tecu.Solver(problem, tecu.ProxLinear()).run({"x": np.ones(12)}, stop=stop.MaxIter(5))
+    assert any("told nothing" in assumption for assumption in result.certificate.assumptions)
+
+
+def test_a_state_of_other_functions_is_refused():
+    def solver(A, b):
+        return tecu.Solver(tecu.Problem(least_squares(A, b), {"x": terms.L1(0.1)}), tecu.ProxLinear())
+
+    half = solver(A, B).run({"x": np.ones(12)}, stop=stop.MaxIter(20))
+    assert solver(A, B).run(half.state, stop=stop.MaxIter(40)).certificate.holds
+    with pytest.raises(ForeignState, match="had the objective"):
+        solver(0.5 * A, 0.5 * B).run(half.state, stop=stop.MaxIter(40))
+
+
+class CountsWithoutAProx:
+    """``0.5 ||x||_0`` with the identity for a prox."""
+
+    is_convex = False
+
+    def value(self, x):
+        return 0.5 * np.count_nonzero(x)
+
+    def prox(self, x, step):
+        return x.copy()
+
+
+@pytest.mark.parametrize("update", [tecu.ProxLinear(), tecu.Embed(strategies.FISTA())])
+def test_a_prox_that_never_drops_what_is_counted_is_found_out(update):
+    random = np.random.default_rng(0)
+    problem = tecu.Problem(
+        couplings.MatrixFactorization(random.normal(size=(20, 60))),
+        {"W": CountsWithoutAProx(), "D": terms.UnitColumns()},
+    )
+    start = problem.project({"W": random.normal(size=(60, 5)), "D": random.normal(size=(20, 5))})
+    result = tecu.Solver(problem, {"W": update, "D": tecu.ProxLinear()}).run(start, stop=stop.MaxIter(60))
+    assert "prox of block 'W' is not a minimiser" in result.certificate.reason
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_factorisation_that_shrinks_to_zero_converges(dtype):
+    random = np.random.default_rng(0)
+    problem = tecu.Problem(
+        couplings.MatrixFactorization((0.1 * random.normal(size=(20, 25))).astype(dtype)),
+        {"W": terms.SquaredL2(10.0), "D": terms.SquaredL2(10.0)},
+    )
+    start = {"W": random.normal(size=(25, 3)).astype(dtype), "D": random.normal(size=(20, 3)).astype(dtype)}
+    result = tecu.Solver(problem, tecu.ProxLinear()).run(start)
+    assert result.status in (Status.CONVERGED, Status.STALLED)
+    assert result.certificate.holds
+
+
+@pytest.mark.parametrize("update", [tecu.ProxLinear(), tecu.Embed(strategies.FISTA())])
+def test_a_coupling_with_a_domain_is_not_left(update):
+    c = np.array([0.5, -0.3, 0.8, -12.0])
+
+    def value(z):
+        return float(np.sum(z["x"] * np.log(z["x"]) - c * z["x"])) if np.all(z["x"] > 0) else np.inf
+
+    def gradient(z):
+        with np.errstate(invalid="ignore"):
+            return np.log(z["x"]) + 1 - c
+
+    problem = tecu.Problem(couplings.Functions(value, {"x": gradient}), {"x": terms.Zero()})
+    result = tecu.Solver(problem, update).run({"x": np.array([10.0, 10.0, 10.0, 1e-4])}, stop=stop.MaxIter(200))
+    assert result.certificate.holds, result.certificate.reason
+    assert np.all(result.z["x"] > 0)
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1e-12, 1.0, 1e12])
+@pytest.mark.parametrize("update", [tecu.ProxLinear(), tecu.Embed(strategies.FISTA())])
+def test_the_unit_of_a_bilinear_coupling_does_not_matter(scale, update):
+    Q = np.random.default_rng(3).normal(size=(8, 9))
+    H = couplings.Functions(
+        lambda z: scale * float(z["u"] @ Q @ z["v"]),
+        {"u": lambda z: scale * (Q @ z["v"]), "v": lambda z: scale * (Q.T @ z["u"])},
+    )
+    problem = tecu.Problem(H, {"u": terms.UnitColumns(), "v": terms.UnitColumns()})
+    result = tecu.Solver(problem, update).run({"u": np.eye(8)[0], "v": np.eye(9)[0]}, stop=stop.MaxIter(200))
+    assert result.value / scale == pytest.approx(-np.linalg.norm(Q, 2), rel=1e-6)
+    assert result.certificate.holds
+
+
+@pytest.mark.filterwarnings("ignore:block .* never moved:RuntimeWarning")
+def test_blocks_that_rest_in_a_sweep_are_not_taken_for_converged():
+    H = couplings.Functions(
+        lambda z: 0.5 * float(z["x"] @ z["x"] + (z["y"] - 3) @ (z["y"] - 3)),
+        {"x": lambda z: z["x"], "y": lambda z: z["y"] - 3},
+    )
+    problem = tecu.Problem(H, {"x": terms.Zero(), "y": terms.Zero()})
+    start = {"x": np.zeros(3), "y": np.zeros(3)}
+    for schedule in (lambda t: ["x"] if t % 2 else ["y"], lambda t: ["x"] if t % 5 == 1 else ["y"]):
+        result = tecu.Solver(problem, tecu.ProxLinear(), schedule=schedule).run(start)
+        assert result.status is Status.CONVERGED
+        np.testing.assert_allclose(result.z["y"], 3, atol=1e-2)
+
+
+def test_a_function_that_works_in_place_changes_no_state():
+    def shrunk(u):
+        u *= 0.9
+        return u
+
+    problem = tecu.Problem(couplings.Linear(A, B), {"x": terms.L1(0.1)})
+    solver = tecu.Solver(problem, tecu.Embed(shrunk, strategies.FISTA()))
+    states = solver.iterate({"x": np.ones(12)})
+    first = next(states)
+    before = first.z["x"].copy()
+    for _ in range(3):
+        next(states)
+    np.testing.assert_array_equal(first.z["x"], before)
+    assert solver.run({"x": np.ones(12)}, stop=stop.MaxIter(20)).certificate.holds
+
+
+def test_results_stay_in_the_kind_precision_and_shape_of_the_block():
+    torch = pytest.importorskip("torch")
+    problem = tecu.Problem(couplings.Linear(A, B), {"x": terms.L1(0.1)})
+    guess = tecu.Embed(lambda u: 0.9 * torch.as_tensor(u).to(torch.float32), strategies.FISTA())
+    result = tecu.Solver(problem, guess).run({"x": np.ones(12)}, stop=stop.MaxIter(10))
+    assert type(result.z["x"]) is np.ndarray
+    assert result.z["x"].dtype == np.float64
+    H = couplings.Functions(
+        lambda z: 0.5 * float(np.sum(z["x"] ** 2)),
+        {"x": lambda z: z["x"]},
+        minimize={"x": lambda z, term, eta: np.zeros(1)},
+    )
+    with pytest.raises(ValueError, match=r"minimize returned \(1,\), the block has shape \(5,\)"):
+        tecu.Solver(tecu.Problem(H, {"x": terms.Zero()}), tecu.Proximal()).run({"x": np.ones(5)}, stop=stop.MaxIter(2))
+    with pytest.raises(TypeError, match="one library"):
+        tecu.Solver(tecu.Problem(PRODUCT, {"x": terms.Zero(), "s": terms.Zero()}), tecu.ProxLinear()).run(
+            {"x": np.ones(12), "s": torch.ones(12, dtype=torch.float64)}
+        )
+
+
+@pytest.mark.parametrize(
+    ("make", "word"),
+    [
+        (lambda: stop.MaxIter(2.5), "whole count"),
+        (lambda: stop.MaxIter(float("nan")), "whole count"),
+        (lambda: stop.Stationarity(1e-3, every=0), "every >= 1"),
+        (lambda: stop.MaxIter(3) | 5, "another rule"),
+        (lambda: stop.When(3), "function of the state"),
+        (lambda: stop.RelativeChange("a"), "tol >= 0"),
+        (lambda: tecu.Embed(strategies.FISTA(), max_inner=float("nan")), "max_inner >= 1"),
+    ],
+)
+def test_what_a_setting_may_be_is_said(make, word):
+    with pytest.raises((ValueError, TypeError), match=word):
+        make()
