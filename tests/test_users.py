@@ -210,3 +210,35 @@ def test_results_stay_in_the_kind_precision_and_shape_of_the_block():
 def test_what_a_setting_may_be_is_said(make, word):
     with pytest.raises((ValueError, TypeError), match=word):
         make()
+
+
+def test_a_step_found_among_noise_is_not_held_against_the_run():
+    from scipy.special import expit
+
+    for seed in range(7):
+        random = np.random.default_rng(seed)
+        X, y = random.normal(size=(80, 15)).astype(np.float32), np.sign(random.normal(size=80)).astype(np.float32)
+
+        def margin(z, X=X, y=y):
+            return y * (X @ z["w"] + z["b"])
+
+        H = couplings.Functions(
+            lambda z, m=margin: float(np.logaddexp(0, -m(z)).sum(dtype=np.float64)),
+            {
+                "w": lambda z, m=margin, X=X, y=y: X.T @ (-y * expit(-m(z))),
+                "b": lambda z, m=margin, y=y: (-y * expit(-m(z))).sum(keepdims=True),
+            },
+        )
+        problem = tecu.Problem(H, {"w": terms.L1(0.5), "b": terms.Zero()})
+        start = {"w": np.zeros(15, np.float32), "b": np.zeros(1, np.float32)}
+        result = tecu.Solver(problem, tecu.Embed(strategies.FISTA()), seed=seed).run(start, stop=stop.MaxIter(150))
+        assert result.certificate.holds, result.certificate.reason
+
+
+def test_keys_that_a_file_cannot_keep_are_refused(tmp_path):
+    from dataclasses import replace
+
+    problem = tecu.Problem(couplings.Linear(A, B), {"x": terms.L1(0.1)})
+    state = tecu.Solver(problem, tecu.ProxLinear()).run({"x": np.ones(12)}, stop=stop.MaxIter(1)).state
+    with pytest.raises(TypeError, match="the key 0"):
+        tecu.save_state(tmp_path / "s.npz", replace(state, memory={"x": {"seen": {0: 1.0}}}))

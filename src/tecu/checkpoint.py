@@ -164,6 +164,8 @@ def _pack(value: Any, store: dict[str, np.ndarray[Any, Any]]) -> Any:
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, Mapping):
+        if odd := [key for key in value if not isinstance(key, str)]:
+            raise TypeError(f"a state can keep dicts whose keys are strings, not one with the key {odd[0]!r}")
         return {"dict": {str(key): _pack(item, store) for key, item in value.items()}}
     if isinstance(value, list | tuple):
         return {"list" if isinstance(value, list) else "tuple": [_pack(item, store) for item in value]}

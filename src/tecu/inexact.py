@@ -214,6 +214,8 @@ def estimate(sub: SubProblem, candidate: Candidate, tau: float | None = None) ->
         if gradient is None or (step is None and sub.lipschitz() is None):
             gradient = sub.grad(u)
         point, step = sub.prox_gradient_step(u, gradient, step)
+        if not sub.trusts(step):  # back-tracking among values that are all noise
+            point, step = sub.prox_gradient_step(u, gradient, sub.largest_tau())
         error = None  # a claimed error belongs to the claimed prox point
     elif candidate.numbers is not None:
         return Estimate(sub, u, point, step, None, gradient, numbers=candidate.numbers)

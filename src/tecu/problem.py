@@ -94,7 +94,8 @@ class Problem:
         """How far ``z`` is from a critical point: ``sqrt(sum_b dist(-grad_b H, subdiff term_b)^2)``.
 
         A term without ``subdiff_distance`` contributes its prox-gradient residual
-        ``tau ||z_b - prox(z_b - grad_b H / tau)||``, which is zero at the same points.
+        ``tau ||z_b - prox(z_b - grad_b H / tau)||``, ``tau`` the Lipschitz constant or one found by back-tracking. For
+        a convex term that is zero at the same points; for another one at those that this step does not leave.
         """
         squares = []
         for block, term in self.terms.items():
@@ -104,19 +105,24 @@ class Problem:
             if own is not None:
                 squares.append(float(own(z[block], -gradient)) ** 2)
                 continue
-            tau = sub.lipschitz() or 1.0
-            step = sub.prox(z[block] - gradient / tau, 1.0 / tau)
+            step, tau = sub.prox_gradient_step(z[block], gradient)
             squares.append((tau * arrays.distance(z[block], step)) ** 2)
         return math.sqrt(math.fsum(squares))
 
     def project(self, start: Blocks) -> dict[str, Array]:
         """``start`` with every block that lies outside its term's domain moved to the nearest point inside."""
+        self._require_blocks(start)
         return {
             block: start[block]
             if math.isfinite(self.terms[block].value(start[block]))
             else arrays.as_kind(self.terms[block].prox(start[block], 1.0), start[block])
             for block in self.blocks
         }
+
+    def _require_blocks(self, start: Blocks) -> None:
+        for block in self.terms:
+            if block not in start:
+                raise ValueError(f"block {block!r} is missing from start, which has {list(start)}")
 
     def check_start(self, start: Any) -> dict[str, Array]:
         """A checked copy of ``start``, or a sentence that says which block is wrong and why."""
@@ -127,9 +133,7 @@ class Problem:
                 raise ValueError(
                     f"start has a block {block!r} that the problem does not know; it has {list(self.terms)}"
                 )
-        for block in self.terms:
-            if block not in start:
-                raise ValueError(f"block {block!r} is missing from start, which has {list(start)}")
+        self._require_blocks(start)
         z = {block: _checked_block(block, start[block]) for block in self.terms}
         here = {block: arrays.library(x) for block, x in z.items() if not arrays.is_elsewhere(x)}
         if len(set(here.values())) > 1:

@@ -16,6 +16,8 @@ from tecu.protocols import Blocks, Memory, ProxStep, Restricted, Term, treats_en
 if TYPE_CHECKING:
     from tecu.problem import Problem
 
+WELL_WITHIN = 16.0  # how far below its bound a tau needs no second look
+
 
 @dataclass
 class Counters:
@@ -67,6 +69,8 @@ class SubProblem:
         >>> sub.grad(sub.previous).ravel().tolist()
         [-1.0, 0.0]
         """
+        if block not in problem.terms:
+            raise ValueError(f"the problem has no block {block!r}; it has {list(problem.blocks)}")
         return cls(
             block, problem.terms[block], problem.restrict(block, z), z[block], eta,
             {} if memory is None else memory, dict(z),
@@ -271,10 +275,14 @@ class SubProblem:
         ``e`` holds ``tau (u - u~)``, whose rounding is ``tau r ||u||``: with ``tau`` large enough the step is lost in
         it and every point looks stationary.
         """
-        known = self.memory.get("measured_curvature")
-        if known is not None and 0.0 < tau <= self._room * (float(known) + self.eta):
+        known = self.memory.get("measured_curvature")  # of an earlier visit: it may be less by now
+        if known is not None and 0.0 < tau <= self._room / WELL_WITHIN * (float(known) + self.eta):
             return True
-        return 0.0 < tau <= self._room * (self.measure_curvature() or 1.0)
+        return 0.0 < tau <= self.largest_tau()
+
+    def largest_tau(self) -> float:
+        """The largest ``tau`` that :meth:`trusts` allows."""
+        return self._room * (self.measure_curvature() or 1.0)
 
     @property
     def _room(self) -> float:

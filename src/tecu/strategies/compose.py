@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any, cast
 
+import numpy as np
+
 from tecu import arrays
 from tecu.arrays import Array
 from tecu.inexact import Candidate
@@ -42,8 +44,8 @@ class steps:
     endless = False
 
     def __init__(self, strategy: Any, count: int) -> None:
-        if count < 1:
-            raise ValueError(f"steps needs count >= 1, got {count}")
+        if not (isinstance(count, int | np.integer) and count >= 1):
+            raise ValueError(f"steps needs a whole count >= 1, got {count!r}")
         self.strategy, self.count = as_strategy(strategy), count
 
     def __call__(self, sub: SubProblem, u: Array) -> Iterator[Array | Candidate]:

@@ -101,6 +101,10 @@ class Embed:
             raise ValueError(f"Embed needs max_inner >= 1, got max_inner={max_inner}")
         if at_cap not in ("fallback", "keep_if_descends", "keep_if_covered"):
             raise ValueError(f"at_cap must be 'fallback', 'keep_if_descends' or 'keep_if_covered', got {at_cap!r}")
+        if tolerance is not None and not callable(getattr(tolerance, "bound", None)):
+            raise TypeError(f"Embed: tolerance must be a rule such as MovingTolerance(0.1), got {tolerance!r}")
+        if not isinstance(extrapolation, int | float | np.number):
+            raise TypeError(f"Embed: extrapolation must be a number, got {extrapolation!r}")
         if tau is not None and not tau > 0:
             raise ValueError(f"Embed needs tau > 0, got tau={tau}")
         if isinstance(tolerance, MovingTolerance) and eta is not None and not 0 < 2 * tolerance.c < eta:

@@ -48,8 +48,12 @@ class ProxLinear:
     theorem: str | None = None
 
     def __post_init__(self) -> None:
-        if not self.step_factor > 1:
+        if not 1 < self.step_factor < math.inf:
             raise ValueError(f"ProxLinear needs step_factor > 1 (gamma > L), got step_factor={self.step_factor}")
+        if self.extrapolation is not None and not callable(getattr(self.extrapolation, "plan", None)):
+            raise TypeError(
+                f"ProxLinear: extrapolation must be Inertial(), Nesterov() or None, got {self.extrapolation!r}"
+            )
 
     def visit(self, sub: SubProblem) -> Step:
         """One step; two if an extrapolated one has to be redone."""
