@@ -10,7 +10,7 @@ from PIL import Image, ImageOps
 from skimage import data
 from skimage import io as skio
 
-from tecu.lowlight.files import Photo, encode_photo, read_photo, write_photo
+from tecu.lowlight.files import Photo, PhotoError, encode_photo, read_photo, write_photo
 from tecu.lowlight.grid import LARGE
 from tecu.metrics import psnr
 
@@ -314,3 +314,11 @@ def test_sides_beyond_a_format_are_named():
 def test_photo_refuses_what_it_cannot_be(arguments, error):
     with pytest.raises(error, match="expected"):
         Photo(*arguments)
+
+
+def test_a_raw_file_is_known_by_its_content(tmp_path):
+    # Its first picture is a thumbnail, which must not be taken for the photo.
+    thumbnail = io.BytesIO()
+    Image.new("RGB", (16, 12)).save(thumbnail, "TIFF", tiffinfo={50706: b"\1\4\0\0"})
+    with pytest.raises(PhotoError, match=r"RAW|decoded"):
+        read_photo(thumbnail.getvalue())

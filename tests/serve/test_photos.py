@@ -34,7 +34,7 @@ def pixels_of(answer):
 @pytest.mark.parametrize("headroom", [0.7, 0.97])
 def test_settings_applied_anew_are_those_of_a_new_analysis(dark, strength, headroom):
     """The light found once, with other settings, is what an enhancer with these settings finds."""
-    again = Scene.of(dark, "tecu").at(Look(strength=strength, headroom=headroom))
+    again = Scene.of(Photo(dark), "tecu").at(Look(strength=strength, headroom=headroom))
     anew = Enhancer(strength=strength, headroom=headroom).analyse(dark)
     assert np.array_equal(again.slope, anew.slope)
     assert np.array_equal(again.offset, anew.offset)
@@ -49,7 +49,7 @@ def test_a_preview_is_the_result_seen_from_afar(dark, look):
     enlarged = np.asarray(Image.fromarray(dark).resize((1260, 900), Image.Resampling.BICUBIC))
     noise = np.random.default_rng(1).normal(0, 3, enlarged.shape)
     large = Photo(np.clip(enlarged + noise, 0, 255).astype(np.uint8))
-    preview = rendered(smaller(large, 420), Scene.of(large.pixels, "tecu"), look)
+    preview = rendered(smaller(large, 420), Scene.of(large, "tecu"), look)
     result = smaller(large.with_pixels(look.enhancer()(large.pixels)), 420).pixels
     assert np.abs(preview.astype(float) - result).mean() < 3
 
@@ -363,3 +363,23 @@ def test_pictures_are_kept_within_bounds(serving, jpeg, dark):
     assert page.get(f"/photos/{photo['id']}/view").content == first  # what was lost is made again
     page.delete(f"/photos/{photo['id']}")
     assert len(client.app.state.pages.cache) == 0
+
+
+def test_the_preview_of_a_photo_with_a_hidden_margin_is_that_of_what_is_seen():
+    alpha = np.zeros((90, 120), np.uint8)
+    alpha[20:70, 30:90] = 255
+    dark = np.random.default_rng(0).integers(0, 40, (50, 60, 3))
+    pictures = [np.full((90, 120, 3), margin, np.uint8) for margin in (0, 255)]
+    for picture in pictures:
+        picture[20:70, 30:90] = dark
+    first, second = (Scene.of(Photo(picture, alpha), "tecu").brightest for picture in pictures)
+    np.testing.assert_array_equal(first, second)
+
+
+def test_black_with_a_cast_is_seen_without_it():
+    picture = np.zeros((60, 80, 3), np.uint8)
+    picture[...] = (0, 2, 9)
+    picture[:12, :20] = 220
+    scene = Scene.of(Photo(picture), "tecu")
+    assert any(scene.exposure.cast)
+    np.testing.assert_allclose(scene.at(Look()).amplification, scene.exposure.amplification, rtol=1e-5)

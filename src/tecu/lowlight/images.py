@@ -85,19 +85,21 @@ def behind(alpha: Pixels | None, pixels: Pixels, work: Picture) -> Pixels:
     >>> behind(alpha, pixels, lambda seen: seen + seen.max()).tolist()
     [[[9], [2]]]
     """
-    if alpha is None or alpha.all() or not alpha.any():
+    visible = seen(alpha, pixels)
+    if alpha is None or visible is pixels:
         return work(pixels)
-    hidden = alpha == 0
-    result = np.array(work(_seen(pixels, hidden)))
-    result[hidden] = pixels[hidden]
+    result = np.array(work(visible))
+    result[alpha == 0] = pixels[alpha == 0]
     return result
 
 
-def _seen(pixels: Pixels, hidden: Pixels) -> Pixels:
-    """The pixels, hidden ones with the colour of the nearest that is seen."""
+def seen(alpha: Pixels | None, pixels: Pixels) -> Pixels:
+    """The pixels, those that ``alpha`` hides with the colour of the nearest that it does not."""
+    if alpha is None or alpha.all() or not alpha.any():
+        return pixels
     from scipy.ndimage import distance_transform_edt
 
-    rows, columns = distance_transform_edt(hidden, return_distances=False, return_indices=True)
+    rows, columns = distance_transform_edt(alpha == 0, return_distances=False, return_indices=True)
     return np.asarray(pixels[rows, columns])
 
 

@@ -15,6 +15,7 @@ from tecu.lowlight import Enhancer
 from tecu.lowlight.batch import Settings, process
 from tecu.lowlight.files import Photo, PhotoError, encode_photo, read_photo
 from tecu.lowlight.files.photo import Encoding
+from tecu.lowlight.images import behind
 from tecu.lowlight.plan import Task, plan
 from tecu.report.words import certificate_html
 from tecu.serve.limits import Limits, Refused
@@ -121,7 +122,7 @@ class StoredPhoto:
         try:
             photo = self._read()
             self.size, self.notes = photo.size, photo.notes
-            self._scenes["tecu"] = Scene.of(photo.pixels, "tecu")
+            self._scenes["tecu"] = Scene.of(photo, "tecu")
             self.cache.get((self.id, "preview"), lambda: smaller(photo))
             self.state = "ready"
         except PhotoError as error:
@@ -153,7 +154,9 @@ class StoredPhoto:
             return Photo(self.cache.get((self.id, look.what), lambda: self._layer(look.what)), None, preview.metadata)
         if look.is_model:
             return preview.with_pixels(rendered(preview, self._scene(look.what), look))
-        full: Pixels = self.cache.get((self.id, look.what), lambda: Enhancer(look.what)(preview.pixels))
+        full: Pixels = self.cache.get(
+            (self.id, look.what), lambda: behind(preview.alpha, preview.pixels, Enhancer(look.what))
+        )
         return preview.with_pixels(blended(preview.pixels, full, look.strength))
 
     def is_quick(self, look: Look) -> bool:
@@ -183,17 +186,18 @@ class StoredPhoto:
     def part(self, look: Look, rows: slice, columns: slice) -> Photo:
         """A part of what ``look`` asks for, pixel by pixel."""
         preview = self.preview
-        original = self.cache.get((self.id, "full size"), lambda: self._read().pixels)
+        photo: Photo = self.cache.get((self.id, "full size"), self._read)
+        original, alpha = photo.pixels, photo.alpha
         if look.what == ORIGINAL:
             pixels = original[rows, columns]
         elif look.is_layer:
-            pixels = layer_part(original, self._scenes["tecu"].exposure, look.what, rows, columns)
+            pixels, alpha = layer_part(original, self._scenes["tecu"].exposure, look.what, rows, columns), None
         else:
-            full: Pixels = self.cache.get((self.id, look.key), lambda: look.enhancer()(original))
+            full: Pixels = self.cache.get((self.id, look.key), lambda: behind(alpha, original, look.enhancer()))
             pixels = full[rows, columns]
         if not pixels.size:
             raise Refused(422, f"{self.name} has {self.size[0]} x {self.size[1]} pixels; this part is outside.")
-        return Photo(pixels.copy(), None, preview.metadata)
+        return Photo(pixels.copy(), None if alpha is None else alpha[rows, columns].copy(), preview.metadata)
 
     def write(self, look: Look, folder: Path) -> Path:
         """The result as a file, by the very function that ``tecu enhance`` calls."""
@@ -220,7 +224,7 @@ class StoredPhoto:
 
     def _scene(self, method: str) -> Scene:
         if method not in self._scenes:  # on the preview: the light is found on a still smaller grid
-            self._scenes[method] = Scene.of(self.preview.pixels, method)
+            self._scenes[method] = Scene.of(self.preview, method)
         return self._scenes[method]
 
 

@@ -16,9 +16,10 @@ import numpy as np
 from tecu.lowlight import Enhancer
 from tecu.lowlight.denoise import noise_level
 from tecu.lowlight.enhancer import ROUNDING
-from tecu.lowlight.exposure import Exposure, amplification, illumination_at
+from tecu.lowlight.exposure import Exposure, amplification, illumination_at, without_cast
 from tecu.lowlight.files import Metadata, Photo
 from tecu.lowlight.grid import enlarge, shrink, whitepoint
+from tecu.lowlight.images import seen
 from tecu.lowlight.model import HEADROOM, MODELS
 from tecu.lowlight.render import finished, render
 
@@ -68,10 +69,11 @@ class Scene:
     brightest: Pixels
 
     @classmethod
-    def of(cls, pixels: Pixels, method: str) -> Scene:
-        """Look at the whole photo."""
+    def of(cls, photo: Photo, method: str) -> Scene:
+        """Look at the whole photo, but for what is hidden by its transparency."""
+        pixels = seen(photo.alpha, photo.pixels)
         exposure = Enhancer(method).analyse(pixels)
-        return cls(exposure, shrink(_rgb(pixels)).max(axis=-1))
+        return cls(exposure, without_cast(shrink(_rgb(pixels)), exposure.cast).max(axis=-1))
 
     def at(self, look: Look) -> Exposure:
         """The exposure with the settings of ``look``, without looking at the photo again."""

@@ -40,6 +40,7 @@ OPENING: dict[type[Exception], str] = {
     FileNotFoundError: "there is no such file",
     PermissionError: "permission denied",
 }
+DNG_VERSION = 50706  # a tag that every DNG file has, whatever its name
 _limit = threading.Lock()
 
 
@@ -105,6 +106,9 @@ def _decode(file: BinaryIO, name: str, max_pixels: int) -> Photo:
     if foreign.is_heif(head):
         return _photo(foreign.open_heif(file, name, max_pixels), Encoding("HEIF", lossless=False), [])
     image = _open(file, name)
+    if DNG_VERSION in getattr(image, "tag_v2", ()):  # a TIFF whose first picture is a thumbnail of the RAW one
+        file.seek(start)
+        return foreign.read_raw(file, name, max_pixels)
     foreign.check_size(image.size, name, max_pixels)
     notes: list[str] = []
     if (frames := getattr(image, "n_frames", 1)) > 1:
