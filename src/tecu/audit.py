@@ -136,7 +136,10 @@ def beaten_prox(sub: SubProblem, x: Array, tau: float, point: Array, *, thorough
         """``point`` without one of its entries, the smallest first: what counts them may be better off."""
         values = arrays.host(point)
         stored = np.flatnonzero(values)
-        for index in stored[np.argsort(np.abs(values.ravel()[stored]), kind="stable")[:SINGLE]]:
+        count = min(stored.size, SINGLE if values.size <= ENTRIES else 2)
+        if not count:
+            return
+        for index in stored[np.argpartition(np.abs(values.ravel()[stored]), count - 1)[:count]]:
             mask = np.zeros(values.shape)
             mask.ravel()[index] = -1.0
             yield from on_line(point * arrays.from_numpy(mask, point), 1.0)
