@@ -22,7 +22,7 @@ SHORTER = (
     1 / 256,
 )  # a difference over a shorter step, where the third derivative or H's domain spoils the first
 STORED, OTHERS = 5_000, 500  # entries of a sparse block whose gradient is tested, at most
-TELLING = 0.25  # a difference whose noise hides this share of it tells nothing
+TELLING, CLEAR = 0.25, 0.01  # a difference whose noise hides the first share of it tells nothing; the second, little
 SMALL = 2**18  # entries of a sparse block whose gradient is formed as a whole
 AUDIT_EVERY = 25  # one visit in this many, at a random place: 4 %
 
@@ -109,8 +109,9 @@ def _check_gradient(
         # Rounding of z + s v moves it by r ||z||, against a slope that changes by the curvature along v.
         noise += 64 * r * arrays.norm(x) * (abs(up - 2 * value + down) / s / s + abs(claimed)) / size
         allowed = (2 * r) ** (1 / 4) * (abs(difference) + abs(claimed)) + noise
-        told = not noise > 0.0 or max(abs(claimed), abs(difference)) * TELLING > noise
-        if shorter < SHORTER[1] and not told and not math.isnan(earlier):
+        larger = max(abs(claimed), abs(difference))
+        told = not noise > 0.0 or TELLING * larger > noise
+        if shorter < SHORTER[1] and not math.isnan(earlier) and (quadratic or noise > CLEAR * larger):
             difference = earlier
             break  # what longer steps have found wrong is not made good by noise
         if abs(difference - claimed) <= allowed:
