@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 import tecu
 from tecu import couplings, stop, strategies, terms
@@ -242,3 +243,18 @@ def test_keys_that_a_file_cannot_keep_are_refused(tmp_path):
     state = tecu.Solver(problem, tecu.ProxLinear()).run({"x": np.ones(12)}, stop=stop.MaxIter(1)).state
     with pytest.raises(TypeError, match="the key 0"):
         tecu.save_state(tmp_path / "s.npz", replace(state, memory={"x": {"seen": {0: 1.0}}}))
+
+
+def test_factors_that_nearly_cancel_leave_no_more_rounding_than_is_said():
+    # H is a billionth of what the products of the factors sum up to, and their rounding is seen in its digits.
+    random = np.random.default_rng(0)
+    D = random.normal(size=(4, 9))
+    away = np.linalg.svd(D)[2][4:]  # D x = 0 for these x
+    W = 100 * random.normal(size=(6, 5)) @ away
+    H = couplings.MatrixFactorization(csr_array(1e-6 * random.normal(size=(4, 6))))  # sparse: by Gram matrices
+    z = {"W": W, "D": D}
+    codes = H.restrict("W", z)
+    true = 0.5 * float(np.sum((H.data.values.toarray() - D @ W.T) ** 2))
+    room = 64 * 2.0**-53 * np.sqrt(W.size) * codes.magnitude(true)
+    assert abs(codes.value(W) - true) <= room
+    assert room < 1e-12 * np.linalg.norm(W) ** 2 * np.linalg.norm(D) ** 2

@@ -6,6 +6,7 @@ With ``X`` the block, ``F`` the other factor and ``T`` the data (transposed for 
 
 from __future__ import annotations
 
+import math
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -277,11 +278,17 @@ class GramFactor(FactorRestricted):
         return value, gradient
 
     def magnitude(self, value: float) -> float:
-        """``1/2 ||Y||^2`` is among the numbers summed."""
+        """``1/2 ||Y||^2`` is among the numbers summed, and so are the products in ``<u, u A>``."""
         half = 0.5 * self.data.square()
         if not arrays.is_sparse(self.Y) and value < GRAM_VALUE_FLOOR * half:
             return residual_magnitude(value, self.data, self.factor)
-        return abs(value) + half
+        return abs(value) + half + self._products
+
+    @cached_property
+    def _products(self) -> float:
+        """``||u||^2 ||A|| / 2`` a root of the entries: factors that nearly cancel may be large where ``H`` is small."""
+        u = self.z[self.block]
+        return 0.5 * arrays.norm(u) ** 2 * arrays.norm(self.gram) / math.sqrt(math.prod(u.shape))
 
 
 def _add_in_place(own: Array, other: Array) -> Array:
