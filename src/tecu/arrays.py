@@ -281,8 +281,11 @@ def as_kind(x: Array, like: Array) -> Array:
 
 
 def library(x: Array) -> str:
-    """The library that ``x`` belongs to; a CSR array is NumPy's."""
-    return "numpy" if isinstance(x, np.ndarray | np.generic) or is_sparse(x) else type(x).__module__.split(".")[0]
+    """The library that ``x`` belongs to, ``numpy`` (also a CSR array), ``torch``, ``jax`` or another."""
+    if isinstance(x, np.ndarray | np.generic) or is_sparse(x):
+        return "numpy"
+    package = type(x).__module__.split(".")[0]
+    return "jax" if package == "jaxlib" else package
 
 
 def _to_csr(x: np.ndarray[Any, Any]) -> Array:

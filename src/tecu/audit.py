@@ -155,9 +155,10 @@ def beaten_prox(sub: SubProblem, x: Array, tau: float, point: Array, *, thorough
 
     has_entries = not arrays.is_elsewhere(point)
     is_dense = has_entries and not arrays.is_sparse(point)
-    lines: list[Callable[[], Iterator[float]]] = [lambda: on_line(point, LITTLE, -LITTLE, -1.0)]
+    lines: list[Callable[[], Iterator[float]]] = []
     if has_entries:
-        lines.insert(0, lambda: on_line(arrays.on_support(past, point), LITTLE, -LITTLE))
+        lines.append(lambda: on_line(arrays.on_support(past, point), LITTLE, -LITTLE))
+    lines.append(lambda: on_line(point, LITTLE, -LITTLE, -1.0))
     if is_dense:
         lines.append(lambda: on_line(past, LITTLE, -LITTLE, 1.0))
     everywhere = [off_line, single_entries, without_single_entries, neighbours] if is_dense else [off_line]

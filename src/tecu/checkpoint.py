@@ -175,7 +175,7 @@ def _pack(value: Any, store: dict[str, np.ndarray[Any, Any]]) -> Any:
         parts = {name: _put(getattr(value, name), store) for name in ("data", "indices", "indptr")}
         return {"csr": parts, "shape": list(value.shape)}
     if hasattr(value, "shape") and hasattr(value, "dtype"):
-        return {"array": _put(arrays.host(value), store), "kind": _kind(value)}
+        return {"array": _put(arrays.host(value), store), "kind": arrays.library(value)}
     raise TypeError(f"a state can keep numbers, strings, lists, dicts and arrays, not {type(value).__name__}")
 
 
@@ -183,12 +183,6 @@ def _put(value: np.ndarray[Any, Any], store: dict[str, np.ndarray[Any, Any]]) ->
     name = f"a{len(store)}"
     store[name] = value
     return name
-
-
-def _kind(value: Any) -> str:
-    """The package an array belongs to: ``numpy``, ``torch``, ``jax`` or ``array_api_strict``."""
-    package = type(value).__module__.split(".")[0]
-    return "jax" if package == "jaxlib" else package
 
 
 def _unpack(tree: Any, store: Store) -> Any:

@@ -13,7 +13,7 @@ from tecu import arrays
 from tecu.arrays import Array
 from tecu.problem import Problem
 from tecu.protocols import Restricted
-from tecu.state import Check
+from tecu.state import Check, ForeignState, State
 
 TINY = float(np.finfo(np.float64).tiny)  # below it, values are rounded to whole denormal numbers
 SHORTER = (
@@ -36,6 +36,19 @@ def audit_due(seed: int, index: int) -> bool:
 @lru_cache(maxsize=64)
 def _audited_place(seed: int, group: int) -> int:
     return int(np.random.default_rng((seed, 3, group)).integers(AUDIT_EVERY))
+
+
+def require_value(problem: Problem, state: State) -> None:
+    """Refuse to go on from a state whose objective is not what it was: its fingerprint does not see into functions."""
+    z, value = state.z, problem.value(state.z)
+    r = max(arrays.unit_roundoff(x) for x in z.values())
+    entries = max(math.prod(x.shape) for x in z.values())
+    magnitude = problem.restrict(problem.blocks[0], z).magnitude(value)
+    if not abs(value - state.value) <= math.sqrt(r) * abs(value) + 64 * r * math.sqrt(entries) * magnitude:
+        raise ForeignState(
+            f"this state had the objective {state.value:.6g}, and this problem says {value:.6g}: it belongs to "
+            "another problem; start anew from state.z"
+        )
 
 
 def gradient_tests(

@@ -18,7 +18,7 @@ from tecu import arrays
 from tecu.arrays import Array
 from tecu.certificate import Certificate, certify
 from tecu.checkpoint import fingerprint
-from tecu.checks import audit_due, gradient_tests
+from tecu.checks import audit_due, gradient_tests, require_value
 from tecu.problem import Problem, SubProblem
 from tecu.rounding import lean
 from tecu.schedule import Schedule, make_order
@@ -167,7 +167,7 @@ class Solver:
                     "this state belongs to another problem or to other settings; resume with the solver it came from, "
                     "or start anew from state.z"
                 )
-            self._require_value(start)
+            require_value(self.problem, start)
             return start
         z = self.problem.check_start(start)
         for block, update in self.updates.items():
@@ -189,19 +189,6 @@ class Solver:
             start_value=value, visits=VisitLog([], 0), seconds=0.0, best_value=value, best=z,
             checks=checks, fingerprint=mark,
         )  # fmt: skip
-
-    def _require_value(self, state: State) -> None:
-        """A fingerprint does not see what functions do: the objective has to be what it was."""
-        z, value = state.z, self.problem.value(state.z)
-        block = self.problem.blocks[0]
-        r = max(arrays.unit_roundoff(x) for x in z.values())
-        entries = max(math.prod(x.shape) for x in z.values())
-        magnitude = self.problem.restrict(block, z).magnitude(value)
-        if not abs(value - state.value) <= math.sqrt(r) * abs(value) + 64 * r * math.sqrt(entries) * magnitude:
-            raise ForeignState(
-                f"this state had the objective {state.value:.6g}, and this problem says {value:.6g}: it belongs to "
-                "another problem; start anew from state.z"
-            )
 
     def _finish(self, state: State, status: Status, trail: Trail) -> Result:
         z = state.z

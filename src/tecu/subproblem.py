@@ -180,12 +180,16 @@ class SubProblem:
 
     def as_block(self, point: Array, source: str) -> Array:
         """``point`` in the block's own kind and precision; refused if its shape does not fit."""
+        self.require_shape(point, f"{source} returned")
+        return arrays.as_kind(point, self.previous)
+
+    def require_shape(self, point: Array, said: str) -> None:
+        """Refuse what has another shape than the block, with a sentence that begins with what was ``said``."""
         if tuple(getattr(point, "shape", ())) != tuple(self.previous.shape):
             raise ValueError(
-                f"block {self.block!r}: {source} returned {getattr(point, 'shape', type(point).__name__)}, the block "
-                f"has shape {tuple(self.previous.shape)}"
+                f"block {self.block!r}: {said} {getattr(point, 'shape', type(point).__name__)}, "
+                f"the block has shape {tuple(self.previous.shape)}"
             )
-        return arrays.as_kind(point, self.previous)
 
     def forward_backward(self, u: Array, gradient: Array, tau: float) -> tuple[Array, float]:
         """``u~ = prox(u - gradient / tau, 1 / tau)`` and the term's value there."""

@@ -170,3 +170,17 @@ def test_dictionary_report_shows_atoms_and_the_verdict(folder):
     assert "12 atoms of 9 entries each" in page
     assert f"penalty {model.penalty_:.6g}" in page
     assert "The convergence theorem" in page
+
+
+def test_what_cannot_be_measured_or_enhanced_ends_with_a_sentence(folder, capsys):
+    for name in ("tiny.png", "tiny2.png"):
+        Image.fromarray(PHOTO[:5, :5]).save(name)
+    assert main(["compare", "tiny.png", "tiny2.png", "--reference", "tiny2.png", "-o", "page.html"]) == 2
+    assert "cannot be measured" in capsys.readouterr().err
+    assert main(["compare", "dark.png", "--method", "os:getcwd", "-o", "page.html"]) == 2
+    assert "dark.png could not be enhanced: TypeError" in capsys.readouterr().err
+
+
+def test_a_page_may_lie_in_the_folder_that_the_run_makes(folder):
+    assert main(["enhance", "dark.png", "-o", "made/", "--report", "made/page.html"]) == 0
+    assert (folder / "made" / "page.html").stat().st_size > 0

@@ -16,12 +16,10 @@ from tecu.cli.outputs import check_outputs, unread, unwritten
 from tecu.cli.score import PARAMETERS, Scores, photo_scores, reference_of, shown_score
 from tecu.lowlight.files import MAX_PIXELS, MissingPart, Photo, PhotoError, UnreadableFile, read_photo
 from tecu.lowlight.files.errors import shown
-from tecu.lowlight.images import behind
+from tecu.lowlight.images import on_visible
 
 Sections = list[Any]
 RUN = ".npz"
-
-SSIM_WINDOW = 7  # pixels; smaller photos cannot be compared by it
 
 
 @click.command()
@@ -104,7 +102,12 @@ def _compared_photos(
             failures.append(error)
     if len(photos) < 2:
         return []
-    return _against_first("Photos", photos, _reference(files[0], photos[0][1], reference, max_pixels, failures))
+    against = _reference(files[0], photos[0][1], reference, max_pixels, failures)
+    try:
+        return _against_first("Photos", photos, against)
+    except PhotoError as error:
+        failures.append(error)
+        return []
 
 
 def _compared_methods(
@@ -135,13 +138,16 @@ def _compared_methods(
         against = _reference(file, photo, reference, max_pixels, failures)
         named = [("input", photo), *((method, result) for method, (result, _) in results.items())]
         seconds = {method: spent for method, (_, spent) in results.items()}
-        sections += _against_first(shown(file), named, against, seconds)
+        try:
+            sections += _against_first(shown(file), named, against, seconds)
+        except PhotoError as error:
+            failures.append(error)
     return sections
 
 
 def _timed(enhancer: Callable[[Any], Any], photo: Photo) -> tuple[Photo, float]:
     started = time.process_time()
-    result = photo.with_pixels(behind(photo.alpha, photo.pixels, enhancer))
+    result = photo.with_pixels(on_visible(photo.alpha, photo.pixels, enhancer))
     return result, time.process_time() - started
 
 
@@ -157,7 +163,10 @@ def _against_first(
     heads = ["photo", *(column.upper() for column in columns), *(["CPU seconds"] if seconds else [])]
     rows = []
     for name, photo in photos:
-        scores: Scores = photo_scores(photo, reference)
+        try:
+            scores: Scores = photo_scores(photo, reference)
+        except ValueError as error:  # too small for a window of the score
+            raise UnreadableFile(f"{title}: {name} cannot be measured: {error}") from error
         spent = [f"{seconds[name]:.2f}" if name in seconds else "-"] if seconds else []
         rows.append((name, *(shown_score(column, scores[column]) for column in columns), *spent))
     note = ". ".join(f"{column.upper()}: {PARAMETERS[column]}" for column in columns) + "."
@@ -179,8 +188,6 @@ def _reference(
         found = read_photo(path, max_pixels=max_pixels)
         if found.size != photo.size:
             raise UnreadableFile(f"{shown(path)} has {_size(found)} pixels, {shown(file)} has {_size(photo)}")
-        if min(found.size) < SSIM_WINDOW:
-            raise UnreadableFile(f"{shown(path)} has {_size(found)} pixels, too few to compare photos with it")
         return found
     except PhotoError as error:
         failures.append(error)

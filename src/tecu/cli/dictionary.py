@@ -112,7 +112,7 @@ def fit(
         with connected(scheduler) as client:
             return _fitted(model, X if client is None else in_chunks(X), written, data)
     except ValueError as error:
-        return _unused(data, error, checkpoint)
+        return _say_unusable(data, error, checkpoint)
     except MemoryError as error:
         raise click.UsageError(
             f"{components or X.shape[1]} atoms for {X.shape[0]} samples take more memory than there is"
@@ -171,7 +171,7 @@ def transform(model: Path, data: Path, output: Path, jobs: int, overwrite: bool)
     try:
         codes = learned.transform(X)
     except ValueError as error:
-        return _unused(data, error)
+        return _say_unusable(data, error)
     click.echo(f"{codes.shape[0]} samples, {codes.nnz / codes.shape[0]:.2f} non-zeros a sample")
     _written(output, lambda path: write_codes(path, codes))
     return 0
@@ -195,7 +195,7 @@ def _read(path: Path) -> Any:
         return INPUT_FAILED
 
 
-def _unused(path: Path, error: ValueError, checkpoint: Path | None = None) -> int:
+def _say_unusable(path: Path, error: ValueError, checkpoint: Path | None = None) -> int:
     """Say in one line why a file, or a checkpoint, cannot be used; the exit code."""
     line = str(error).splitlines()[0]
     about_checkpoint = checkpoint is not None and shown(checkpoint) in line

@@ -26,7 +26,7 @@ from tecu.dictionary.coding import Matrix
 from tecu.dictionary.encoding import encoded
 from tecu.dictionary.online import loose_start
 from tecu.dictionary.parameters import Checked, checked_dtype, checked_parameters, start_dictionary
-from tecu.dictionary.partial import absorb_batch
+from tecu.dictionary.partial import absorb_batch, check_batch
 from tecu.dictionary.resumption import FitCheckpoint, SavedFit, saved_fit
 from tecu.dictionary.rows import Rows
 from tecu.dictionary.solvers import Plan, plan
@@ -220,9 +220,8 @@ class L0DictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         X = self._validated(X, reset=first)
         rows = Rows(X, None if first else self.components_.dtype)
         checked = checked_parameters(self, rows, None if first else self.penalty_)
+        check_batch(self, rows, checked, first)
         if first:
-            if checked.coder.n_nonzero is None and self.penalty == "auto" and rows.square() == 0.0:
-                raise ValueError("penalty='auto' cannot be chosen from a first batch of zeros; give a number")
             self.components_ = start_dictionary(checked, rows, check_random_state(self.random_state))
             self.penalty_, self.n_iter_ = checked.coder.penalty, 0
         announce_compiling(*KERNELS)
@@ -244,7 +243,7 @@ class L0DictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
             return fitting.transform(self, X if is_chunked(X) else iter([self._validated(X, reset=False)]), out)
         X = self._validated(X, reset=False)
         rows = Rows(X, self.components_.dtype)
-        rows.require_finite()
+        rows.require_precision()
         checked = checked_parameters(self, rows, self.penalty_)
         with workers(checked.threads) as team:
             return encoded(rows, self.components_, checked.coder, team)

@@ -21,9 +21,16 @@ OF_A_RUN = ("codes_", "objective_", "certificate_", "certificate_summary_", "his
 """What ``fit`` says of its own dictionary, and no other."""
 
 
+def check_batch(model: Any, rows: Rows, checked: Checked, first: bool) -> None:
+    """Refuse a batch that totals cannot hold, or a first one that tells nothing of the penalty."""
+    square = rows.square()
+    require_range(square, rows, checked.n_components, weight=HEAVIEST)
+    if first and square == 0.0 and checked.coder.n_nonzero is None and model.penalty == "auto":
+        raise ValueError("penalty='auto' cannot be chosen from a first batch of zeros; give a number")
+
+
 def absorb_batch(model: Any, rows: Rows, checked: Checked) -> None:
     """Code a batch with the model's dictionary, add it to the totals, sweep over the atoms."""
-    require_range(rows.square() * HEAVIEST, rows, checked.n_components)  # totals of new samples weigh up to that
     if not hasattr(model, "_online"):
         model._online = OnlineDictionary(model.components_, checked.coder, checked.ball, energy=energy_of(model))
     online: OnlineDictionary = model._online

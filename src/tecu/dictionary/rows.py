@@ -37,7 +37,7 @@ class Rows:
         part = arrays.dense(self.X[piece])
         return np.ascontiguousarray(part, dtype=self.dtype)
 
-    def require_finite(self) -> None:
+    def require_precision(self) -> None:
         """Refuse samples that the precision cannot hold; those that it was given are finite."""
         if self.dtype == self.X.dtype:
             return

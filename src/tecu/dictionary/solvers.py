@@ -122,10 +122,13 @@ def plan(
     return Plan(_two_blocks(name, problem, coder, ball, seed), rule, start)
 
 
-def require_range(square: float, rows: Rows, m: int) -> None:
-    """Refuse samples whose totals, about ``||Y||^2 / m`` an atom and some of them more, leave the range of numbers."""
+def require_range(square: float, rows: Rows, m: int, weight: float = 1.0) -> None:
+    """Refuse samples whose totals, about ``||Y||^2 / m`` an atom and some of them more, leave the range of numbers.
+
+    In the totals they may count up to ``weight`` times.
+    """
     limits = np.finfo(rows.dtype)
-    if not square / m < float(limits.max) / ROOM_OF_TOTALS:
+    if not square / m < float(limits.max) / ROOM_OF_TOTALS / weight:
         remedy = "divide X by a number, and the penalty by its square"
     elif square / m < float(limits.tiny) and any(np.any(rows[piece]) for piece in rows.pieces()):
         remedy = "multiply X by a number, and the penalty by its square"

@@ -37,7 +37,7 @@ from tecu.lowlight.files import (
 )
 from tecu.lowlight.files.errors import shown
 from tecu.lowlight.files.write import fitting_format
-from tecu.lowlight.images import behind
+from tecu.lowlight.images import on_visible
 from tecu.lowlight.model import HEADROOM
 from tecu.lowlight.plan import PARTS, STREAM, Task, part_path
 
@@ -149,7 +149,7 @@ def _enhance_photo(task: Task, settings: Settings, make: Make) -> tuple[tuple[st
     source = sys.stdin.buffer if task.source == STREAM else task.source
     photo = read_photo(source, max_pixels=settings.max_pixels)
     enhancer = _kept(make, settings)
-    result = photo.with_pixels(behind(photo.alpha, photo.pixels, enhancer))
+    result = photo.with_pixels(on_visible(photo.alpha, photo.pixels, enhancer))
     if task.target == STREAM:
         data, notes = encode_photo(
             result, fitting_format(photo), strip_metadata=settings.strip_metadata, name="standard output"

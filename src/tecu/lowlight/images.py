@@ -74,18 +74,18 @@ def _through_array(array: Pixels, work: Picture) -> Pixels:
     if colours == array.shape[2]:
         return work(array)
     pixels, alpha = np.ascontiguousarray(array[..., :colours]), array[..., colours:]
-    return np.concatenate([behind(alpha[..., 0], pixels, work), alpha], axis=-1)
+    return np.concatenate([on_visible(alpha[..., 0], pixels, work), alpha], axis=-1)
 
 
-def behind(alpha: Pixels | None, pixels: Pixels, work: Picture) -> Pixels:
+def on_visible(alpha: Pixels | None, pixels: Pixels, work: Picture) -> Pixels:
     """``work`` done on pixels of which those that ``alpha`` hides have no say, and stay as they are.
 
     >>> import numpy as np
     >>> alpha, pixels = np.array([[0, 255]], np.uint8), np.array([[[9], [1]]], np.uint8)
-    >>> behind(alpha, pixels, lambda seen: seen + seen.max()).tolist()
+    >>> on_visible(alpha, pixels, lambda seen: seen + seen.max()).tolist()
     [[[9], [2]]]
     """
-    visible = seen(alpha, pixels)
+    visible = visible_pixels(alpha, pixels)
     if alpha is None or visible is pixels:
         return work(pixels)
     result = np.array(work(visible))
@@ -93,7 +93,7 @@ def behind(alpha: Pixels | None, pixels: Pixels, work: Picture) -> Pixels:
     return result
 
 
-def seen(alpha: Pixels | None, pixels: Pixels) -> Pixels:
+def visible_pixels(alpha: Pixels | None, pixels: Pixels) -> Pixels:
     """The pixels, those that ``alpha`` hides with the colour of the nearest that it does not."""
     if alpha is None or alpha.all() or not alpha.any():
         return pixels

@@ -65,7 +65,7 @@ def _stream(inputs: Sequence[str], out: str | None) -> Task:
     source = inputs[0]
     target = STREAM if out is None else out
     if target != STREAM and not os.path.isdir(target):
-        _is_file(inputs, out)
+        _is_file(inputs, out)  # refuses a name that no picture can have
     if source == STREAM and target != STREAM and (os.path.isdir(target) or target.endswith(os.sep)):
         raise ValueError("a picture from standard input has no name: give -o a file, not a folder")
     return Task(source, target)
@@ -73,7 +73,7 @@ def _stream(inputs: Sequence[str], out: str | None) -> Task:
 
 def _found(inputs: Sequence[str], recursive: bool, out: str | None) -> tuple[list[tuple[str, str]], list[Refusal]]:
     """Pairs of a file and its path below the folder it was found in (its bare name if it was named outright)."""
-    found: dict[str, str] = {}
+    found: dict[str, tuple[str, str]] = {}  # a file named twice, or in two ways, is done once
     refusals = []
     for given in inputs:
         paths = [given]
@@ -83,18 +83,16 @@ def _found(inputs: Sequence[str], recursive: bool, out: str | None) -> tuple[lis
                 refusals.append(Refusal(given, f"nothing matches {shown(given)}"))
         for path in paths:
             if not os.path.isdir(path):
-                found.setdefault(path, os.path.basename(path))
+                found.setdefault(os.path.abspath(path), (path, os.path.basename(path)))
                 continue
             before = len(refusals)
             inside = list(_walk(path, recursive, out, refusals))
-            found |= {file: os.path.relpath(file, path) for file in inside if file not in found}
+            for file in inside:
+                found.setdefault(os.path.abspath(file), (file, os.path.relpath(file, path)))
             if not inside and len(refusals) == before:
                 hint = "" if recursive else "; -r looks into its folders too"
                 refusals.append(Refusal(path, f"{shown(path)} holds no photos{hint}"))
-    once: dict[str, tuple[str, str]] = {}  # a file named twice, or in two ways, is done once
-    for file, below in found.items():
-        once.setdefault(os.path.abspath(file), (file, below))
-    return list(once.values()), refusals
+    return list(found.values()), refusals
 
 
 def _walk(folder: str, recursive: bool, out: str | None, refusals: list[Refusal]) -> Iterator[str]:

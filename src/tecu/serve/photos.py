@@ -15,7 +15,7 @@ from tecu.lowlight import Enhancer
 from tecu.lowlight.batch import Settings, process
 from tecu.lowlight.files import Photo, PhotoError, encode_photo, read_photo
 from tecu.lowlight.files.photo import Encoding
-from tecu.lowlight.images import behind
+from tecu.lowlight.images import on_visible
 from tecu.lowlight.plan import Task, plan
 from tecu.report.words import certificate_html
 from tecu.serve.limits import Limits, Refused
@@ -155,7 +155,7 @@ class StoredPhoto:
         if look.is_model:
             return preview.with_pixels(rendered(preview, self._scene(look.what), look))
         full: Pixels = self.cache.get(
-            (self.id, look.what), lambda: behind(preview.alpha, preview.pixels, Enhancer(look.what))
+            (self.id, look.what), lambda: on_visible(preview.alpha, preview.pixels, Enhancer(look.what))
         )
         return preview.with_pixels(blended(preview.pixels, full, look.strength))
 
@@ -193,7 +193,7 @@ class StoredPhoto:
         elif look.is_layer:
             pixels, alpha = layer_part(original, self._scenes["tecu"].exposure, look.what, rows, columns), None
         else:
-            full: Pixels = self.cache.get((self.id, look.key), lambda: behind(alpha, original, look.enhancer()))
+            full: Pixels = self.cache.get((self.id, look.key), lambda: on_visible(alpha, original, look.enhancer()))
             pixels = full[rows, columns]
         if not pixels.size:
             raise Refused(422, f"{self.name} has {self.size[0]} x {self.size[1]} pixels; this part is outside.")

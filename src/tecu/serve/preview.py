@@ -19,7 +19,7 @@ from tecu.lowlight.enhancer import ROUNDING
 from tecu.lowlight.exposure import Exposure, amplification, illumination_at, without_cast
 from tecu.lowlight.files import Metadata, Photo
 from tecu.lowlight.grid import enlarge, shrink, whitepoint
-from tecu.lowlight.images import seen
+from tecu.lowlight.images import visible_pixels
 from tecu.lowlight.model import HEADROOM, MODELS
 from tecu.lowlight.render import finished, render
 
@@ -71,7 +71,7 @@ class Scene:
     @classmethod
     def of(cls, photo: Photo, method: str) -> Scene:
         """Look at the whole photo, but for what is hidden by its transparency."""
-        pixels = seen(photo.alpha, photo.pixels)
+        pixels = visible_pixels(photo.alpha, photo.pixels)
         exposure = Enhancer(method).analyse(pixels)
         return cls(exposure, without_cast(shrink(_rgb(pixels)), exposure.cast).max(axis=-1))
 

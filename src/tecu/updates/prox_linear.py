@@ -86,7 +86,8 @@ class ProxLinear:
             if not gain >= 0.0:  # rounding or a fault: the gradient tells
                 fault = self._move(sub, u, sub.coupling_at_previous()[1], gamma, term, sub.previous)[1]
         descent = gamma - lipschitz / 2 if sub.term.is_convex else (gamma - lipschitz) / 2
-        weight = min(weight, descent / 2)  # back-tracking may have found a longer step than the extrapolated one
+        # Back-tracking may have found a longer step than the extrapolated one, which promises less.
+        weight = min(weight, max(descent, 0.0) / 2)
         return Step(
             u, outcome, 0.0, center=sub.previous, source=sub.previous, tau=gamma, lipschitz=lipschitz,
             descent=descent - weight, weight=weight, term=term, move=move, fault=fault,

@@ -1,4 +1,4 @@
-"""What users of the engine did, and what came of it: settings, domains, schedules, scales, arrays of other kinds."""
+"""What once went wrong for users of the engine: settings, domains, schedules, scales, arrays of other kinds."""
 
 import numpy as np
 import pytest

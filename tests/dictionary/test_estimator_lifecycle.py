@@ -142,3 +142,10 @@ def test_what_a_parameter_may_be_is_said(X, option, word):
 
 def test_a_truth_value_of_numpy_stops_a_fit(X):
     assert L0DictionaryLearning(**OPTIONS, callback=lambda state: np.float64(state.value) < 1e9).fit(X).n_iter_ == 1
+
+
+def test_a_batch_that_is_refused_leaves_nothing(X):
+    model = L0DictionaryLearning(20, random_state=0)
+    with pytest.raises(ValueError, match=r"sum to 9\.\d+e\+39, which leaves the range of float32"):
+        model.partial_fit((1e18 * X).astype(np.float32))
+    assert not hasattr(model, "components_")
