@@ -19,7 +19,7 @@ def judged(X, D, penalty):
     G, total = D @ D.T, 0.0
     for first in range(0, len(X), 2000):
         Y = X[first : first + 2000]
-        W = coding.greedy(Y @ D.T, G, stop=0.01 * penalty, penalty=penalty, cap=LONGEST).csr(len(D))
+        W = coding.greedy(Y, D, G, stop=0.01 * penalty, penalty=penalty, cap=LONGEST).csr(len(D))
         total += penalty * W.nnz + 0.5 * np.sum((Y - W @ D) ** 2)
     return float(total)
 
@@ -28,7 +28,7 @@ def error_at(X, D, nonzero):
     """``||X - W D||^2`` with ``nonzero`` atoms a sample, by OMP."""
     X, D = X.astype(np.float64), D.astype(np.float64)
     D = D / np.maximum(np.linalg.norm(D, axis=1, keepdims=True), 1e-12)
-    W = coding.greedy(X @ D.T, D @ D.T, stop=0.0, cap=nonzero).csr(len(D))
+    W = coding.greedy(X, D, D @ D.T, stop=0.0, cap=nonzero).csr(len(D))
     return float(np.sum((X - W @ D) ** 2))
 
 

@@ -35,23 +35,23 @@ def problem(seed=0, samples=40, n=12, m=20, k=3, dtype=np.float64):
 def test_greedy_agrees_with_its_twin(seed, stop, penalty, cap, m):
     X, D = problem(seed, m=m)
     G, C = D @ D.T, X @ D.T
-    codes = coding.greedy(C.copy(), G, stop=stop, penalty=penalty, cap=cap).csr(len(D)).toarray()
+    codes = coding.greedy(X, D, G, stop=stop, penalty=penalty, cap=cap).csr(len(D)).toarray()
     for c, w in zip(C, codes, strict=True):
         np.testing.assert_allclose(w, plain.greedy(G, c, stop, penalty, cap), atol=1e-8)
 
 
 def test_float32_greedy_finds_what_float64_finds():
     X, D = problem(k=2)
-    wide = coding.greedy(X @ D.T, D @ D.T, stop=0.05, cap=8).csr(len(D))
+    wide = coding.greedy(X, D, D @ D.T, stop=0.05, cap=8).csr(len(D))
     x, d = X.astype(np.float32), D.astype(np.float32)
-    narrow = coding.greedy(x @ d.T, d @ d.T, stop=0.05, cap=8).csr(len(D))
+    narrow = coding.greedy(x, d, d @ d.T, stop=0.05, cap=8).csr(len(D))
     assert narrow.dtype == np.float32
     np.testing.assert_allclose(narrow.toarray(), wide.toarray(), atol=2e-4)
 
 
 def test_positive_greedy_takes_positively_correlated_atoms_only():
     X, D = problem()
-    codes = coding.greedy(X @ D.T, D @ D.T, stop=0.0, cap=1, positive=True).csr(len(D))
+    codes = coding.greedy(X, D, D @ D.T, stop=0.0, cap=1, positive=True).csr(len(D))
     assert codes.nnz > 0
     assert codes.data.min() > 0
 
@@ -296,7 +296,7 @@ def test_the_judge_sees_the_atoms_that_a_batch_was_coded_with_however_many_threa
         assert np.abs(learner.D - D).max() > 1e-3  # it has been swept over
         squares = judged.largest_misfits()[1]
         seen.append((judged.energy, squares, learner.D))
-        codes = coding.greedy(Y @ D.T, D @ D.T, stop=0.01, cap=6).csr(150)
+        codes = coding.greedy(Y, D, D @ D.T, stop=0.01, cap=6).csr(150)
         np.testing.assert_allclose(judged.energy, (codes**2).sum(axis=0), rtol=1e-9)
         largest = np.sort(np.sum((Y - codes @ D) ** 2, axis=1))[::-1][:150]
         np.testing.assert_allclose(squares, largest, atol=1e-12)
@@ -360,7 +360,7 @@ from tecu.dictionary import coding, sweeps
 rng = np.random.default_rng(0)
 D = rng.normal(size=(70, 20)).astype(np.float32)
 D /= np.linalg.norm(D, axis=1, keepdims=True)
-codes = coding.greedy(rng.normal(size=(50, 20)).astype(np.float32) @ D.T, D @ D.T, stop=0.05, cap=8).csr(70)
+codes = coding.greedy(rng.normal(size=(50, 20)).astype(np.float32), D, D @ D.T, stop=0.05, cap=8).csr(70)
 sweeps.sweep(D, D, np.abs(D @ D.T), rng.normal(size=D.shape).astype(np.float32))
 sweeps.sweep(D, D, np.diag(np.diagonal(D @ D.T)).copy(), rng.normal(size=D.shape).astype(np.float32))
 print(codes.data.tobytes().hex(), D.tobytes().hex())

@@ -17,24 +17,28 @@ def team(request):
     team.close()
 
 
-@pytest.mark.parametrize("height", [None, 1, 7, 100, 1000])
-def test_every_row_is_in_one_slice_and_answers_come_in_order(team, height):
-    answers = team.map(lambda piece: list(range(piece.start, piece.stop)), 500, height)
-    assert [row for answer in answers for row in answer] == list(range(500))
-    if height is not None and team.count > 1:
-        lengths = [len(answer) for answer in answers]
-        assert max(lengths) <= height
-        whole = [length for length in lengths if length == height]
-        rest = lengths[len(whole) :]
-        assert lengths[: len(whole)] == whole  # these first
-        assert max(rest, default=0) - min(rest, default=0) <= 1
-        assert max(rest, default=0) <= (height + 1) // 2
-        assert len(lengths) % team.count == 0 or height == 1  # as many for each thread
+@pytest.mark.parametrize("size", [1, 63, 64, 500, 10_000])
+@pytest.mark.parametrize("cut", ["slices", "several", "tapering"])
+def test_every_row_is_in_one_slice_and_answers_come_in_order(team, cut, size):
+    pieces = getattr(team, cut)(size)
+    answers = team.each(lambda piece: list(range(piece.start, piece.stop)), pieces)
+    assert [row for answer in answers for row in answer] == list(range(size))
+    assert all(answers)
+    if team.count == 1:
+        assert len(pieces) == 1
 
 
-@pytest.mark.parametrize("height", [None, 5])
-def test_of_no_rows_there_is_one_empty_slice(team, height):
-    assert team.map(lambda piece: piece.stop - piece.start, 0, height) == [0]
+def test_slices_taper_and_every_thread_can_have_as_many(team):
+    lengths = [piece.stop - piece.start for piece in team.tapering(10_000)]
+    if team.count > 1:
+        assert len(lengths) == 3 * team.count
+        assert sum(lengths[: team.count]) == 5000
+        assert max(lengths[team.count :]) <= lengths[0] // 2 + 1
+
+
+@pytest.mark.parametrize("cut", ["slices", "several", "tapering"])
+def test_of_no_rows_there_is_one_empty_slice(team, cut):
+    assert getattr(team, cut)(0) == [slice(0, 0)]
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -45,10 +49,10 @@ def test_gram_matrices_are_symmetric_to_the_last_bit(team, dtype):
     assert np.array_equal(gram, gram.T)
 
 
-def test_slices_of_a_height_do_not_depend_on_which_thread_is_free(team):
+def test_answers_do_not_depend_on_which_thread_is_free(team):
     rng = np.random.default_rng(0)
     Y, D = rng.normal(size=(700, 30)).astype(np.float32), rng.normal(size=(30, 40)).astype(np.float32)
-    first, second = (np.concatenate(team.map(lambda piece: Y[piece] @ D, len(Y), 64)) for _ in range(2))
+    first, second = (np.concatenate(team.each(lambda piece: Y[piece] @ D, team.tapering(len(Y)))) for _ in range(2))
     assert np.array_equal(first, second)
 
 
@@ -61,10 +65,10 @@ def test_a_slow_slice_holds_up_its_own_thread_only():
         if piece.start == 0:
             assert others_done.wait(20)  # whoever has the first slice waits for all others to be done
         done.append(piece.start)
-        if len(done) == 9:
+        if len(done) == 5:
             others_done.set()
 
-    team.map(work, 100, 10)
+    team.each(work, team.tapering(1000))
     team.close()
     assert done[-1] == 0
 
@@ -76,16 +80,16 @@ def test_an_error_reaches_the_caller_and_the_team_goes_on(team):
         return piece.start
 
     with pytest.raises(IndexError, match="row 50"):
-        team.map(fail, 200, 10)
-    assert sum(team.map(lambda piece: piece.stop - piece.start, 200, 10)) == 200
+        team.each(fail, team.tapering(200))
+    assert sum(team.each(lambda piece: piece.stop - piece.start, team.tapering(200))) == 200
 
 
 def test_what_is_shared_is_not_shared_out_once_more(team):
     def outer(piece):
-        names = team.map(lambda inner: threading.current_thread().name, 300, 64)
+        names = team.each(lambda inner: threading.current_thread().name, team.tapering(300))
         return set(names) == {threading.current_thread().name}
 
-    assert all(team.map(outer, 300, 64))
+    assert all(team.each(outer, team.tapering(300)))
 
 
 def test_threads_treat_errors_of_numpy_as_the_caller_does(team):
@@ -105,11 +109,13 @@ def test_threads_end_with_their_team():
     before = threading.active_count()
     team = Workers(3)
     for _ in range(3):
-        assert sum(team.map(lambda piece: piece.stop - piece.start, 300, 10)) == 300
+        assert sum(team.each(lambda piece: piece.stop - piece.start, team.tapering(300))) == 300
     assert threading.active_count() == before + 2
     team.close()
     assert threading.active_count() == before
-    assert sum(team.map(lambda piece: piece.stop - piece.start, 300, 10)) == 300  # by the caller's own thread
+    assert (
+        sum(team.each(lambda piece: piece.stop - piece.start, team.tapering(300))) == 300
+    )  # by the caller's own thread
 
 
 def test_what_comes_first_is_done_before_it_is_waited_for(team):

@@ -22,6 +22,9 @@ PIVOT = 1e-3
 TILE = 1 << 18
 """Correlations at a time."""
 
+ENTRIES = 1 << 20
+"""Room for so many entries of codes at a time."""
+
 ALONE = Workers(1)
 
 
@@ -83,7 +86,8 @@ def sign_mask(dtype: Any, positive: bool) -> Any:
 
 
 def greedy(
-    correlations: Matrix,
+    Y: Matrix,
+    D: Matrix,
     gram: Matrix,
     *,
     stop: float,
@@ -91,47 +95,13 @@ def greedy(
     cap: int,
     positive: bool = False,
 ) -> Codes:
-    """Orthogonal matching pursuit for each row of ``correlations`` (destroyed).
+    """Orthogonal matching pursuit for each sample of ``Y``, ``gram = D D'``.
 
     A path ends at ``cap`` atoms or when the next one lowers ``1/2 ||y - D'w||^2`` by no more than ``stop``; of the
     path, the
     prefix with the least ``1/2 ||y - D'w||^2 + penalty ||w||_0`` is kept.
     """
-    none = _no_codes(len(correlations), correlations.dtype)
-    return _coded(correlations, gram, none, stop, penalty, cap, 0.0, 2, positive, False)[0]
-
-
-@lru_cache(maxsize=16)
-def _no_codes(samples: int, dtype: Any) -> tuple[Matrix, Matrix, Matrix]:
-    return np.zeros(samples + 1, np.int32), np.zeros(0, np.int32), np.zeros(0, dtype)
-
-
-def _coded(
-    correlations: Matrix,
-    gram: Matrix,
-    old: tuple[Matrix, Matrix, Matrix],
-    stop: float,
-    penalty: float,
-    cap: int,
-    shift: float,
-    restart: int,
-    positive: bool,
-    polished: bool,
-) -> tuple[Codes, float, int]:
-    """The kernel's codes from old ones (``indptr``, ``indices``, ``data``), their change of ``q``, how many settled."""
-    from tecu.dictionary.kernels_polish import codes_of
-
-    number = correlations.dtype.type
-    cap = max(1, min(cap, len(gram)))
-    codes = Codes.empty(len(correlations), cap, number)
-    work = np.empty(len(gram), number)
-    mask = sign_mask(number, positive)
-    change, settled = codes_of(
-        gram, number(shift), correlations, *old, mask, float(stop), float(penalty), cap, PIVOT, restart, polished,
-        work, work.view(mask.dtype), np.empty((cap + 4, cap)), np.empty((2, cap), np.int32),
-        codes.indices, codes.data, codes.indptr[1:],
-    )  # fmt: skip
-    return codes, float(change), int(settled)
+    return _coded(Y, D, gram, None, slice(0, len(Y)), stop, penalty, cap, 0.0, 2, positive, False)[0]
 
 
 def polish_samples(
@@ -149,22 +119,55 @@ def polish_samples(
     """Refit, drop and insert from the supports of ``old`` (CSR or ``None``) and from none; each sample's better code.
 
     For some rows of the samples ``Y``, ``c = D y``, it minimises
-    ``q(w) = 1/2 w'Gw - c'w + shift/2 ||w - old||^2 + penalty ||w||_0``, as many samples at a time as keeps their
-    correlations in the cache. Returns the codes, their change of ``q`` and how many are not settled.
+    ``q(w) = 1/2 w'Gw - c'w + shift/2 ||w - old||^2 + penalty ||w||_0``. Returns the codes, their change of ``q`` and
+    how many are not settled.
     """
-    height = tile_height(len(D))
-    room = np.empty((min(height, rows.stop - rows.start), len(D)), D.dtype)
+    return _coded(Y, D, gram, old, rows, penalty, penalty, cap, shift, restart, False, True)
+
+
+@lru_cache(maxsize=16)
+def _no_codes(samples: int, dtype: Any) -> tuple[Matrix, Matrix, Matrix]:
+    return np.zeros(samples + 1, np.int32), np.zeros(0, np.int32), np.zeros(0, dtype)
+
+
+def _coded(
+    Y: Matrix,
+    D: Matrix,
+    gram: Matrix,
+    old: Any,
+    rows: slice,
+    stop: float,
+    penalty: float,
+    cap: int,
+    shift: float,
+    restart: int,
+    positive: bool,
+    polished: bool,
+) -> tuple[Codes, float, int]:
+    """The kernel's codes of some samples, their change of ``q``, how many are not settled.
+
+    Correlations are made as many at a time as stay in the cache, codes as many as there is room for at their longest.
+    """
+    from tecu.dictionary.kernels_polish import codes_of
+
+    number, m = D.dtype.type, len(D)
+    cap = max(1, min(cap, m))
+    mask, work, samples = sign_mask(number, positive), np.empty(m, number), rows.stop - rows.start
+    tile = np.empty((min(tile_height(m), samples), m), number)
+    numbers, supports = np.empty((cap + 4, cap)), np.empty((2, cap), np.int32)
     parts, change, unsettled = [], 0.0, 0
-    for first in range(rows.start, rows.stop, height):
+    height = max(tile_height(m), ENTRIES // cap)
+    for first in range(rows.start, max(rows.stop, rows.start + 1), height):  # no samples have codes, too
         y = Y[first : min(first + height, rows.stop)]
         k = len(y)
-        none = _no_codes(k, D.dtype)
-        before = none if old is None else (old.indptr[first : first + k + 1], old.indices, old.data)
-        codes, moved, settled = _coded(
-            np.matmul(y, D.T, out=room[:k]), gram, before, penalty, penalty, cap, shift, restart, False, True
-        )
+        before = _no_codes(k, number) if old is None else (old.indptr[first : first + k + 1], old.indices, old.data)
+        codes = Codes.empty(k, cap, number)
+        moved, settled = codes_of(
+            y, D, gram, number(shift), *before, mask, float(stop), float(penalty), cap, PIVOT, restart, polished,
+            tile, work, work.view(mask.dtype), numbers, supports, codes.indices, codes.data, codes.indptr[1:],
+        )  # fmt: skip
         parts.append(codes.trimmed())
-        change, unsettled = change + moved, unsettled + k - settled
+        change, unsettled = change + float(moved), unsettled + k - int(settled)
     return Codes.stacked(parts), change, unsettled
 
 

@@ -78,34 +78,26 @@ def _recomputed(
     The last is the room for rounding. It is taken from some of the samples: less than there is, and so no false claim
     gains by it.
     """
-    from tecu.dictionary.kernels_atoms import misfits
     from tecu.dictionary.kernels_audit import gap_and_change
 
     Y, D = smooth.samples, smooth.atoms.rows
     m, n = D.shape
-    height, mask = tile_height(m), sign_mask(D.dtype, positive=False)
+    mask = sign_mask(D.dtype, positive=False)
 
     def part(rows: slice) -> tuple[float, float, Matrix]:
-        gap, change, spread = 0.0, 0.0, np.zeros((n, n))
-        room = min(height, rows.stop - rows.start)
-        tile, square = np.empty((room, m), D.dtype), np.empty(room)
-        rest, old_rest = np.empty((room, n), D.dtype), np.empty((room, n), D.dtype)
-        for first in range(rows.start, rows.stop, height):
-            y = Y[first : min(first + height, rows.stop)]
-            new, old, k = rest[: len(y)], old_rest[: len(y)], len(y)
-            for codes, misfit in ((u, new), (previous, old)):
-                misfits(codes.indptr[first : first + k + 1], codes.indices, codes.data, y, D, misfit, square)
-            some = old[::SAMPLE_STRIDE].astype(np.float64)  # squares of large samples leave the range of float32
-            spread += some.T @ some
-            slopes = np.matmul(new, D.T, out=tile[:k])
-            apart, changed = gap_and_change(
-                u.indptr, u.indices, u.data, previous.indptr, previous.indices, previous.data, first, slopes,
-                slopes.view(mask.dtype), mask, D.dtype.type(eta), float(tau), float(weight), new, old,
-            )  # fmt: skip
-            gap, change = gap + apart, change + changed
-        return gap, change, spread
+        samples = rows.stop - rows.start
+        height, starts = min(tile_height(m), samples), slice(rows.start, rows.stop + 1)
+        tile, rests = np.empty((height, m), D.dtype), np.empty((2 * height, n), D.dtype)
+        some = np.zeros((-(-samples // SAMPLE_STRIDE), n))  # squares of large samples leave the range of float32
+        gap, change = gap_and_change(
+            Y[rows], D, u.indptr[starts], u.indices, u.data, previous.indptr[starts], previous.indices, previous.data,
+            D.dtype.type(eta), float(tau), float(weight), mask, tile, tile.view(mask.dtype), rests,
+            SAMPLE_STRIDE, some,
+        )  # fmt: skip
+        return gap, change, some.T @ some
 
-    parts = smooth.coupling.team.map(part, len(Y), height)
+    team = smooth.coupling.team
+    parts = team.each(part, team.tapering(len(Y)))
     gap, change, spread = (sum(part[i] for part in parts) for i in range(3))
     # ||R D||^2 = <R'R, D D'>, of the size of the features
     slope = float(np.sum(np.asarray(spread) * smooth.atoms.spread))

@@ -15,7 +15,7 @@ import numpy as np
 
 from tecu.arrays import Array
 from tecu.dictionary.blocks import CodesOfBatch, Dictionary
-from tecu.dictionary.coding import Codes, Matrix, descend, greedy, polish_samples, tile_height
+from tecu.dictionary.coding import Codes, Matrix, descend, greedy, polish_samples
 from tecu.dictionary.sweeps import sweep
 from tecu.inexact import Candidate, Numbers
 from tecu.protocols import Memory
@@ -52,7 +52,7 @@ class PolishedCodes:
                 restart=self.restart,
             )  # fmt: skip
 
-        parts, changes, unsettled = zip(*team.map(code, u.shape[0], tile_height(len(gram))), strict=True)
+        parts, changes, unsettled = zip(*team.each(code, team.tapering(u.shape[0])), strict=True)
         codes = Codes.stacked(parts).csr(u.shape[1])
         if any(unsettled):
             yield codes
@@ -100,7 +100,7 @@ class DescendedCodes:
 
     def _greedy(self, Y: Matrix, D: Matrix, gram: Matrix) -> Any:
         cap = self.n_nonzero or min(D.shape)
-        codes = greedy(Y @ D.T, gram, stop=self.penalty, penalty=self.penalty, cap=cap, positive=self.lower >= 0)
+        codes = greedy(Y, D, gram, stop=self.penalty, penalty=self.penalty, cap=cap, positive=self.lower >= 0)
         return codes.clipped(self.lower, self.upper).csr(len(D))
 
     def from_scratch(self, Y: Matrix, D: Matrix, gram: Matrix) -> Any:

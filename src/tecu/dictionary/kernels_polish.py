@@ -171,9 +171,10 @@ def _polish_one(
 
 @compiled
 def codes_of(
+    Y: Any,
+    D: Any,
     G: Any,
     shift: Any,
-    C: Any,
     starts: Any,
     old: Any,
     old_values: Any,
@@ -184,6 +185,7 @@ def codes_of(
     floor: Any,
     restart: Any,
     polish: Any,
+    tile: Any,
     work: Any,
     bits: Any,
     numbers: Any,
@@ -192,23 +194,28 @@ def codes_of(
     values: Any,
     ends: Any,
 ) -> Any:
-    """For each row of ``C``: refit, drop and insert from the old support, and from none; keep the better.
+    """For each sample of ``Y``: refit, drop and insert from the old support, and from none; keep the better.
 
-    ``C`` holds ``Y D`` on entry; ``shift`` times the old code is added here. ``restart`` 0: from none only where there
-    is no old support; 1: also where an atom came in; 2: always. ``work`` is one row of scratch, ``bits`` the same
-    memory as integers; ``numbers`` and ``supports`` are scratch too, ``cap + 4`` and 2 rows of ``cap``, made by the
-    caller because that compiles sooner. The codes are written one after the other, sorted, without zeros; sample ``p``
-    ends at ``ends[p]``. Returns the change of ``q`` and how many codes are settled.
+    Correlations ``c = D y + shift old`` are made here, as many samples at a time as there are rows in ``tile``: a
+    thread that makes them by NumPy asks for the interpreter's lock at every tile. ``restart`` 0: from none only where
+    there is no old support; 1: also where an atom came in; 2: always. ``tile`` is scratch, ``work`` one row of it,
+    ``bits`` the same memory as integers; ``numbers`` and ``supports`` are scratch too, ``cap + 4`` and 2 rows of
+    ``cap``, made by the caller because that compiles sooner. The codes are written one after the other, sorted, without
+    zeros; sample ``p`` ends at ``ends[p]``. Returns the change of ``q`` and how many codes are settled.
 
     Without ``polish``, and from no old codes: greedy pursuit, which ends at ``cap`` atoms, when the next gain is at
     most ``stop``, or when the next atom is within ``floor`` of the span of those chosen.
     """
-    samples = C.shape[0]
+    samples, height = Y.shape[0], tile.shape[0]
     inverse, g, v, w, w2 = numbers, numbers[cap], numbers[cap + 1], numbers[cap + 2], numbers[cap + 3]
     s1, s2 = supports[0], supports[1]
     change, settled, place = 0.0, np.int64(0), np.int64(0)
     for p in range(samples):
-        c = C[p]
+        row = p % height
+        if row == 0:
+            size = min(height, samples - p)
+            np.dot(Y[p : p + size], D.T, tile[:size])
+        c = tile[row]
         begin, end = starts[p], starts[p + 1]
         before = penalty * (end - begin)
         for s in range(begin, end):

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tecu.dictionary.coding import Codes, Matrix, greedy, tile_height
+from tecu.dictionary.coding import Codes, Matrix, greedy
 from tecu.dictionary.replacement import replace_atoms
 from tecu.dictionary.rows import Rows
 from tecu.dictionary.sweeps import has_few_entries, sweep, sweep_in_halves
@@ -66,13 +66,13 @@ class Coder:
     upper: float = np.inf
 
     def __call__(
-        self, correlations: Matrix, gram: Matrix, cap: int, looseness: float = 1.0, share: float = 1.0
+        self, Y: Matrix, D: Matrix, gram: Matrix, cap: int, looseness: float = 1.0, share: float = 1.0
     ) -> Codes:
         """Greedy codes, cut to the bounds."""
         stop = looseness * self.penalty
         if self.n_nonzero is not None:
             cap, stop = max(1, round(share * self.n_nonzero)), 0.0
-        return greedy(correlations, gram, stop=stop, cap=cap, positive=self.lower >= 0).clipped(self.lower, self.upper)
+        return greedy(Y, D, gram, stop=stop, cap=cap, positive=self.lower >= 0).clipped(self.lower, self.upper)
 
 
 class Coded(NamedTuple):
@@ -143,21 +143,15 @@ class OnlineDictionary:
         gram, strips = self.team.gram_by_strips(D, self._gram)
         self._gram = gram
         cap = max(1, D.shape[1] // 3)
-        height = tile_height(len(D))
 
         def code(piece: slice, wait_for_gram: Callable[[], None]) -> Coded:
             y = samples(piece)
-            room, parts = np.empty((min(height, len(y)), len(D)), D.dtype), []
-            for first in range(0, len(y), height):
-                tile = y[first : first + height]
-                correlations = np.matmul(tile, D.T, out=room[: len(tile)])
-                wait_for_gram()
-                parts.append(self.coder(correlations, gram, cap, looseness, share).trimmed())
-            codes = Codes.stacked(parts)
+            wait_for_gram()
+            codes = self.coder(y, D, gram, cap, looseness, share)
             lengths = np.diff(codes.indptr).astype(np.float64)  # their squares leave 32 bits
             return Coded(y, codes, int(lengths @ lengths))
 
-        return self.team.each_after(strips, code, self.team.slices(size, height), beside)
+        return self.team.each_after(strips, code, self.team.tapering(size), beside)
 
     def _swept(self, parts: list[Coded], looks: Sequence[Callable[[], Any]]) -> list[Any]:
         """Add codes to the totals and sweep; beside that look at the atoms as they were. Returns what was seen."""

@@ -16,10 +16,10 @@ def value(G: Matrix, c: Matrix, w: Matrix, penalty: float) -> float:
 
 
 def refit(G: Matrix, c: Matrix, support: list[int]) -> Matrix:
-    """The least-squares code on a support."""
+    """The least-squares code on a support, the shortest one if its atoms depend on each other."""
     w = np.zeros(len(c))
     if support:
-        w[support] = np.linalg.solve(G[np.ix_(support, support)], c[support])
+        w[support] = np.linalg.lstsq(G[np.ix_(support, support)], c[support], rcond=None)[0]
     return w
 
 

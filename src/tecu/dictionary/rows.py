@@ -35,7 +35,7 @@ class Rows:
 
     def __getitem__(self, piece: Any) -> np.ndarray[Any, Any]:
         part = arrays.dense(self.X[piece])
-        return np.ascontiguousarray(part, dtype=self.dtype)
+        return np.require(part, self.dtype, ["C", "W"])  # for arrays that cannot be written kernels are compiled anew
 
     def require_precision(self) -> None:
         """Refuse samples that the precision cannot hold; those that it was given are finite."""

@@ -68,22 +68,24 @@ class Workers:
         self._others = [_Worker() for _ in range(count - 1)]
         self._busy = False
 
-    def map(self, function: Callable[[slice], T], size: int, height: int | None = None) -> list[T]:
-        """``function`` of ``count`` equal slices of ``range(size)``, in their order.
+    def map(self, function: Callable[[slice], T], size: int) -> list[T]:
+        """``function`` of ``count`` equal slices of ``range(size)``, in their order."""
+        return self.each(function, self.slices(size))
 
-        With a ``height``, threads get several slices each, as many for each, and whoever is free does the next: slices
-        of that height, then smaller ones of what is left, so that nobody waits long for the others.
-        """
-        return self.each(function, self.slices(size, height))
-
-    def slices(self, size: int, height: int | None = None) -> list[slice]:
+    def slices(self, size: int) -> list[slice]:
         """The slices that :meth:`map` cuts ``range(size)`` into."""
-        if height is None or self.count == 1:
-            return _equal_slices(size, self.count)
-        whole = self.count * max(0, (size - 1) // (self.count * height))
-        start, rest = whole * height, size - whole * height  # up to a whole slice for each thread
-        pieces = self.count if 2 * rest <= self.count * height else 2 * self.count
-        return _slices([*range(0, start, height), *(start + rest * i // pieces for i in range(pieces + 1))])
+        return _equal_slices(size, self.count)
+
+    def tapering(self, size: int) -> list[slice]:
+        """``range(size)`` in slices that become smaller: half of it, a quarter and a quarter, shared out equally.
+
+        Whoever is free does the next, so that nobody waits long for a thread that is slower today.
+        """
+        if self.count == 1:
+            return _equal_slices(size, 1)
+        edges = (0, size // 2, size // 2 + size // 4, size)
+        cut = ((a, _equal_slices(b - a, self.count)) for a, b in pairwise(edges) if a < b)
+        return [slice(a + piece.start, a + piece.stop) for a, pieces in cut for piece in pieces] or [slice(0, 0)]
 
     def several(self, size: int) -> list[slice]:
         """``range(size)`` in equal slices, two for each thread: so that work that is not spread evenly is."""
