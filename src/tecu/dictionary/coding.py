@@ -98,8 +98,7 @@ def greedy(
     """Orthogonal matching pursuit for each sample of ``Y``, ``gram = D D'``.
 
     A path ends at ``cap`` atoms or when the next one lowers ``1/2 ||y - D'w||^2`` by no more than ``stop``; of the
-    path, the
-    prefix with the least ``1/2 ||y - D'w||^2 + penalty ||w||_0`` is kept.
+    path, the prefix with the least ``1/2 ||y - D'w||^2 + penalty ||w||_0`` is kept.
     """
     return _coded(Y, D, gram, None, slice(0, len(Y)), stop, penalty, cap, 0.0, 2, positive, False)[0]
 

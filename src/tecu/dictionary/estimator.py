@@ -59,8 +59,7 @@ class L0DictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         Codes are not negative.
     code_bound
         No coefficient is larger than this in size. Without it the codes may be unbounded where ``n_components``
-        exceeds the
-        number of features, which the convergence theorem excludes by assumption.
+        exceeds the number of features, which the convergence theorem excludes by assumption.
     max_iter
         Sweeps, at most; the loose passes of ``init="greedy"``, four or ``max_iter`` if that is less, come on top.
     tol

@@ -33,11 +33,9 @@ def descend_codes(
 ) -> Any:
     """At most ``moves`` exact coordinate moves a sample, always the one that lowers ``q`` most.
 
-    ``C`` holds ``Y D`` on entry; ``shift`` times the old code is added here. A coordinate's best value is ``w_j +
-    r_j / G_jj``
-    cut to ``[lower, upper]``, or zero; a sample with ``cap`` non-zeros gets no new one. It ends when no move gains
-    more than
-    ``accuracy`` times what the sample has gained so far.
+    ``C`` holds ``Y D`` on entry; ``shift`` times the old code is added here. A coordinate's best value is
+    ``w_j + r_j / G_jj`` cut to ``[lower, upper]``, or zero; a sample with ``cap`` non-zeros gets no new one. It ends
+    when no move gains more than ``accuracy`` times what the sample has gained so far.
     """
     samples, m = C.shape
     w = np.zeros(m)

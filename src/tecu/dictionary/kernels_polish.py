@@ -3,8 +3,7 @@
 One kernel does both: greedy pursuit is to insert without dropping.
 
 Notation as in ``kernels_code``: ``q(w) = 1/2 w'Gw - c'w + penalty ||w||_0``, ``shift`` on the diagonal of ``G``.
-Readable
-twins are in ``plain.py``. This module imports numba: import it lazily.
+Readable twins are in ``plain.py``. This module imports numba: import it lazily.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Dictionary learning batch by batch with totals that forget: the way to a start, and ``partial_fit``.
 
 Loose first: with a bad dictionary a small penalty commits each sample to many wrong atoms, and the dictionary to
-them. So
-the first passes take only atoms that lower a sample's error by many times the penalty, and totals forget quickly;
-both tighten from pass to pass. Such passes need not descend: they come before the first sweep that is certified.
+them. So the first passes take only atoms that lower a sample's error by many times the penalty, and totals forget
+quickly; both tighten from pass to pass. Such passes need not descend: they come before the first sweep that is
+certified.
 """
 
 from __future__ import annotations

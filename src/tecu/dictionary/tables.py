@@ -66,7 +66,7 @@ def _from_csv(path: Path) -> Any:
     with path.open(encoding="utf-8-sig") as file:
         first = file.readline().strip().split(",")
         rest = any(line.strip() for line in file)
-    numbers = [_is_number(cell) for cell in first]
+    numbers = [is_number(cell) for cell in first]
     if any(numbers) and not all(numbers):
         column = numbers.index(False)
         raise ValueError(
@@ -80,7 +80,8 @@ def _from_csv(path: Path) -> Any:
         raise ValueError(f"{path}: {str(error).split(';')[0]}") from error  # the rest is advice on NumPy's own options
 
 
-def _is_number(cell: str) -> bool:
+def is_number(cell: str) -> bool:
+    """Whether a cell of a table can be read as one."""
     try:
         float(cell)
     except ValueError:

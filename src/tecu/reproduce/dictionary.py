@@ -2,8 +2,7 @@
 
 The paper does not say what its data, penalty and constants are, nor how PALM gets its Lipschitz constants, on which the
 claim "TECU is faster" depends. So three data sets (``U``, ``P``, ``S`` of :mod:`tecu.dictionary.data`) and three
-ways of
-computing the constants are run, and each claim gets a verdict that names the conditions under which it holds.
+ways of computing the constants are run, and each claim gets a verdict that names the conditions under which it holds.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tecu.dictionary.tables import read_table
+from tecu.dictionary.tables import is_number, read_table
 from tecu.serve.limits import Limits, Refused
 
 Matrix = np.ndarray[Any, Any]
@@ -61,17 +61,9 @@ def _fault_in_text(path: Path) -> str | None:
         if len(cells) != len(lines[first].split(",")):
             return f"row {row} has {len(cells)} numbers, row {first + 1} has {len(lines[first].split(','))}"
         for column, cell in enumerate(cells, 1):
-            if not _is_number(cell):
+            if not is_number(cell):
                 return f"row {row}, column {column} is {cell.strip()[:20]!r}, not a number"
     return None
-
-
-def _is_number(cell: str) -> bool:
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return True
 
 
 def _checked(found: Matrix, name: str, limits: Limits) -> Matrix:

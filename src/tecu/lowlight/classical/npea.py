@@ -8,9 +8,9 @@ pixels around, ``L_r(x) = sum_y Q'(L(x), L(y)) [L(y) >= L(x)] L(y) / sum_y Q'(L(
 *Bi-log transformation.* ``L_m = C_f^-1(C_L(L_r))``: the picture's cumulative histogram is weighted by the logarithm
 of the level, ``C_L(v) ~ sum_{i <= v} n(i) log(i + 1)``, ``i`` from 0 to 255, and the wanted one is a logarithm,
 ``C_f(z) ~ sum_{i <= z} log(i + 1)``, ``i`` from 0 to 1. It is monotone, so the order of lightness stays. The result
-is ``(O / L_r) L_m``. The scales of the two
-logarithms are not from the publication: of 16 pairs of weights tried on ten LOL pairs this one was taken because it
-comes near the PSNR commonly quoted for NPE (16.76 against 16.97 dB; 15.58 with 0 to 255 for both).
+is ``(O / L_r) L_m``. The scales of the two logarithms are not from the publication: of 16 pairs of weights tried on ten
+LOL pairs this one was taken because it comes near the PSNR commonly quoted for NPE (16.76 against 16.97 dB; 15.58 with
+0 to 255 for both).
 """
 
 from __future__ import annotations
