@@ -20,6 +20,9 @@ LARGE_TOTALS = 40  # totals between 2^-40 and 2^40 are taken as they are
 SWEEP_BLOCK, BLOCKS_A_MEETING = 96, 3
 """Atoms between two matrix products of a column sweep, and such blocks between two meetings of threads."""
 
+LARGE_SWEEP = 1 << 28
+"""Products of a sweep with fewer multiplications are for one thread: to meet takes longer than it brings."""
+
 SPARSE_TOTALS, ROWS_SEEN = 0.2, 32
 """Totals with fewer entries than this share, by so many of their rows, are swept over entry by entry."""
 
@@ -37,7 +40,7 @@ def sweep(
 
     Atom ``j`` becomes the minimiser of ``1/2 <A, DD'> - <B, D> + eta/2 ||D - previous||^2`` over the unit sphere (or
     ball), the others held. Blocks of atoms share one matrix product: the same iterates, faster. Threads take several
-    blocks at a time, so that they meet less often.
+    blocks at a time, so that they meet less often, and leave small sweeps to one of them.
     """
     from tecu.dictionary.kernels_atoms import sweep_block
 
@@ -50,6 +53,7 @@ def sweep(
         return _sweep_entries(D, previous, A, B, eta, ball, slice(0, m))
     scratch = _scratch(D, SWEEP_BLOCK)
     eta = D.dtype.type(eta)
+    team = team if A.size * n > LARGE_SWEEP else ALONE
     size = SWEEP_BLOCK * (1 if team.count == 1 else BLOCKS_A_MEETING)
     slopes, before = np.empty((size, n), D.dtype), np.empty((size, n), D.dtype)
     descent = 0.0

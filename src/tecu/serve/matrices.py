@@ -55,7 +55,7 @@ def _fault_in_text(path: Path) -> str | None:
         lines = path.read_text(encoding="utf-8").splitlines()
     except UnicodeDecodeError:
         return None
-    first = 0 if not lines or all(map(_is_number, lines[0].split(","))) else 1  # after the names of columns
+    first = 0 if not lines or all(map(is_number, lines[0].split(","))) else 1  # after the names of columns
     for row, line in enumerate(lines[first:], first + 1):
         cells = line.split(",")
         if len(cells) != len(lines[first].split(",")):
