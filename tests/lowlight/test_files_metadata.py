@@ -90,9 +90,12 @@ def test_orientation_is_applied_once_and_reset(format, orientation):
     assert np.mean(np.abs(upright.astype(float) - expected)) < 3
 
 
-def test_a_turned_photo_swaps_the_size_in_its_exif():
-    inner = reopened(read_photo(saved("JPEG", 6)), "JPEG").getexif().get_ifd(ExifTags.IFD.Exif)
-    assert (inner[0xA002], inner[0xA003]) == (PHOTO.shape[0], PHOTO.shape[1])
+@pytest.mark.parametrize("format", KEEPS_EXIF)
+@pytest.mark.parametrize("orientation", [1, 3, 6, 8])
+def test_the_size_in_the_exif_is_that_of_the_result(format, orientation):
+    image = reopened(read_photo(saved(format, orientation)), format)
+    inner = image.getexif().get_ifd(ExifTags.IFD.Exif)
+    assert (inner[0xA002], inner[0xA003]) == image.size
 
 
 def test_transparency_turns_with_the_photo():

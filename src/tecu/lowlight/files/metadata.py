@@ -28,7 +28,7 @@ def read_metadata(image: Image.Image) -> tuple[Metadata, int, list[str]]:
         tags = image.getexif()
         found = tags.get(ORIENTATION, 1)
         orientation = found if isinstance(found, int) and 1 <= found <= 8 else 1
-        exif = _clean(tags, image.size, orientation)
+        exif = _clean(tags, image.size if orientation < 5 else image.size[::-1])
     except Exception:  # Pillow raises many kinds of error on damaged EXIF; the photo itself may be fine
         notes.append("the EXIF data is damaged and was dropped")
     if len(exif) > MAX_EXIF:
@@ -39,16 +39,16 @@ def read_metadata(image: Image.Image) -> tuple[Metadata, int, list[str]]:
     return Metadata(exif or None, icc, _resolution(image)), orientation, notes
 
 
-def _clean(tags: Image.Exif, size: tuple[int, int], orientation: int) -> bytes:
-    """The tags as bytes: upright, without thumbnail (Pillow writes none), without a TIFF's storage tags."""
+def _clean(tags: Image.Exif, size: tuple[int, int]) -> bytes:
+    """The tags as bytes: of the upright ``size``, without thumbnail (Pillow writes none) and a TIFF's storage tags."""
     kept = Image.Exif()
     for tag, value in tags.items():
         if tag not in STRUCTURE and tag not in (ORIENTATION, EXIF_IFD, GPS_IFD):
             kept[tag] = value
     for ifd in (EXIF_IFD, GPS_IFD):
         values = {tag: value for tag, value in tags.get_ifd(ifd).items() if tag != INTEROPERABILITY}
-        if ifd == EXIF_IFD and orientation >= 5 and WIDTH in values and HEIGHT in values:
-            values[WIDTH], values[HEIGHT] = size[1], size[0]
+        if ifd == EXIF_IFD:
+            values |= {tag: side for tag, side in zip((WIDTH, HEIGHT), size, strict=True) if tag in values}
         if values:
             kept[ifd] = values
     if not kept:
