@@ -1,10 +1,12 @@
-"""EXIF, ICC and resolution survive; what would be wrong in the result does not."""
+"""EXIF, colours and resolution survive; what would be wrong in the result does not."""
 
 import io
+import struct
+import zlib
 
 import numpy as np
 import pytest
-from PIL import ExifTags, Image, ImageCms, ImageOps
+from PIL import ExifTags, Image, ImageCms, ImageOps, PngImagePlugin
 from skimage import data
 
 from tecu.lowlight.files import Metadata, Photo, encode_photo, read_photo, write_photo
@@ -220,3 +222,85 @@ def test_a_tiff_without_a_resolution_gets_none(tmp_path):
     Image.new("RGB", (8, 8)).save(tmp_path / "a.tif")
     photo = read_photo(tmp_path / "a.tif")
     assert photo.metadata.dpi is None
+
+
+# ---- what files say of their colours beside a profile ----
+
+GAMMA, P3 = (b"gAMA", struct.pack(">I", 100000)), (b"cICP", b"\x0c\x0d\0\1")
+PRIMARIES = (b"cHRM", struct.pack(">8I", 31270, 32900, 68000, 32000, 26500, 69000, 15000, 6000))
+SRGB, SRGB_GAMMA = (b"sRGB", b"\0"), (b"gAMA", struct.pack(">I", 45455))
+
+
+def png(*chunks, pixels=PHOTO, **options):
+    info, out = PngImagePlugin.PngInfo(), io.BytesIO()
+    for kind, content in chunks:
+        info.add(kind, content)
+    Image.fromarray(pixels).save(out, "PNG", pnginfo=info, **options)
+    return out.getvalue()
+
+
+def before_the_pixels(file):
+    """The chunks of a PNG file up to its pixels, each of them by its length."""
+    found, position = {}, 8
+    while (kind := file[position + 4 : position + 8]) != b"IDAT":
+        (length,) = struct.unpack_from(">I", file, position)
+        found[kind] = file[position + 8 : position + 8 + length]
+        position += 12 + length
+    return found
+
+
+@pytest.mark.parametrize("bits", [8, 16])
+@pytest.mark.parametrize(
+    "pixels", [PHOTO, PHOTO[..., 0], np.dstack([PHOTO, PHOTO[..., 0]])], ids=["rgb", "grey", "rgba"]
+)
+def test_png_chunks_on_colour_survive(bits, pixels):
+    told = (GAMMA, PRIMARIES, P3)
+    photo = read_photo(png(*told, pixels=pixels))
+    if bits == 16:
+        deep = Photo(photo.pixels.astype(np.uint16) * 257, metadata=photo.metadata)
+        photo = read_photo(encode_photo(deep, "PNG")[0])
+        assert photo.bits == 16
+    again, notes = encode_photo(photo, "PNG")
+    assert notes == ()
+    assert set(told) <= set(before_the_pixels(again).items())
+    assert not set(dict(told)) & set(before_the_pixels(encode_photo(photo, "PNG", strip_metadata=True)[0]))
+
+
+@pytest.mark.parametrize("bits", [8, 16])
+def test_a_png_with_a_profile_is_not_said_to_be_srgb_as_well(bits):
+    photo = read_photo(png(SRGB))
+    assert before_the_pixels(encode_photo(photo, "PNG")[0])[b"sRGB"] == b"\0"
+    both = Photo(photo.pixels.astype(f"u{bits // 8}"), metadata=Metadata(icc=PROFILE, colour=(SRGB,)))
+    kinds = set(before_the_pixels(encode_photo(both, "PNG")[0]))
+    assert b"iCCP" in kinds
+    assert b"sRGB" not in kinds
+
+
+@pytest.mark.parametrize("target", ["JPEG", "WEBP", "TIFF", "AVIF", "BMP"])
+def test_colours_that_another_format_cannot_tell_of_are_named(target):
+    _, notes = encode_photo(read_photo(png(GAMMA, PRIMARIES)), target)
+    assert notes == (f"{target} does not hold what gAMA and cHRM of PNG say of the colours: it was dropped",)
+    assert "cICP" in encode_photo(read_photo(png(P3, SRGB)), target)[1][0]  # the one that counts
+    for told in [(SRGB, SRGB_GAMMA), (SRGB_GAMMA,), ()]:  # what is taken as sRGB anyway
+        assert encode_photo(read_photo(png(*told)), target)[1] == ()
+
+
+def test_a_profile_makes_up_for_gamma_and_primaries():
+    assert encode_photo(read_photo(png(GAMMA, icc_profile=PROFILE)), "JPEG")[1] == ()
+
+
+def test_chunks_of_a_wrong_length_are_left_out():
+    file = png(GAMMA)
+    at = file.index(b"gAMA") - 4
+    wrong = struct.pack(">I", 5) + b"cICP" + b"\x0c\x0d\0\1\1"
+    wrong += struct.pack(">I", zlib.crc32(wrong[4:]))
+    assert read_photo(file[:at] + wrong + file[at:]).metadata.colour == (GAMMA,)
+
+
+@pytest.mark.parametrize("target", ["TIFF", "JPEG"])
+def test_a_tiffs_white_and_primaries_survive(target):
+    out, told = io.BytesIO(), {318: (0.3127, 0.329), 319: (0.68, 0.32, 0.265, 0.69, 0.15, 0.06)}
+    Image.fromarray(PHOTO).save(out, "TIFF", tiffinfo=told)
+    tags = reopened(read_photo(out.getvalue()), target).getexif()
+    for tag, values in told.items():
+        assert tuple(map(float, tags[tag])) == pytest.approx(values)

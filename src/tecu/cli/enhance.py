@@ -42,7 +42,7 @@ FAULT_CODES = {"output": UNWRITABLE, "input": INPUT_FAILED, "part": PART_MISSING
 @click.option("--skip-existing", is_flag=True, help="Leave out photos whose result exists.")
 @click.option("--max-pixels", type=click.IntRange(1), default=MAX_PIXELS, show_default=True, metavar="N",
               help="Refuse larger photos.")  # fmt: skip
-@click.option("--strip-metadata", is_flag=True, help="Drop EXIF, ICC profile and resolution.")
+@click.option("--strip-metadata", is_flag=True, help="Drop EXIF, colour profile and resolution.")
 @click.option("--decompose", is_flag=True, help="Also write illumination and reflectance (16-bit PNG).")
 @click.option("--json", "as_json", is_flag=True, help="Report on standard output as JSON.")
 @click.option("--report", "page", metavar="PAGE", help="Also write an HTML page with each photo before and after.")

@@ -6,8 +6,10 @@ from typing import Any
 
 import numpy as np
 from PIL import Image
+from PIL.PngImagePlugin import PngInfo
 
 from tecu.lowlight.files.photo import Metadata, Pixels
+from tecu.lowlight.files.png_colour import fitting_chunks
 
 ORIENTATION, EXIF_IFD, GPS_IFD, WIDTH, HEIGHT = 0x0112, 0x8769, 0x8825, 0xA002, 0xA003
 INTEROPERABILITY = 0xA005  # where in the old file its table was, which tells nothing of the photo
@@ -15,8 +17,8 @@ MAX_EXIF = 60_000  # a JPEG segment holds 65,533 bytes
 
 # Tags that say how a TIFF's pixels are stored (or hold XMP, IPTC and profiles): about the old file, not the
 # photo.
-_RANGES = [(254, 259), (262, 262), (266, 266), (273, 281), (284, 284), (288, 292), (297, 297), (317, 325), (330, 341)]
-_RANGES += [(347, 347), (512, 521), (529, 532), (700, 700), (33723, 33723), (34377, 34377), (34675, 34675)]
+_RANGES = [(254, 259), (262, 262), (266, 266), (273, 281), (284, 284), (288, 292), (297, 297), (317, 317), (320, 325)]
+_RANGES += [(330, 341), (347, 347), (512, 521), (529, 532), (700, 700), (33723, 33723), (34377, 34377), (34675, 34675)]
 STRUCTURE = frozenset(tag for first, last in _RANGES for tag in range(first, last + 1))
 
 
@@ -89,4 +91,8 @@ def save_options(metadata: Metadata) -> dict[str, Any]:
         options["icc_profile"] = metadata.icc
     if metadata.dpi:
         options["dpi"] = metadata.dpi
+    if metadata.colour:
+        options["pnginfo"] = PngInfo()  # other formats do not look at it
+        for kind, data in fitting_chunks(metadata):
+            options["pnginfo"].add(kind, data)
     return options

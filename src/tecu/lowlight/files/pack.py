@@ -13,6 +13,7 @@ from PIL import Image, TiffImagePlugin
 from tecu.lowlight.files.errors import UnwritableFile
 from tecu.lowlight.files.metadata import EXIF_IFD, GPS_IFD
 from tecu.lowlight.files.photo import Metadata, Pixels
+from tecu.lowlight.files.png_colour import fitting_chunks
 
 _ROWS = 64  # filtered and packed at a time
 _LEVEL = 5  # zlib: a third of the default's time for 2 % more bytes
@@ -24,6 +25,7 @@ def encode_png(samples: Pixels, metadata: Metadata) -> bytes:
     """A PNG file of ``samples (rows, columns, 1 to 4)``, ``uint16``, all rows through the Paeth filter."""
     rows, columns, channels = samples.shape
     chunks = [_chunk(b"IHDR", struct.pack(">IIBBBBB", columns, rows, 16, _COLOUR_TYPE[channels], 0, 0, 0))]
+    chunks += [_chunk(kind, data) for kind, data in fitting_chunks(metadata)]
     if metadata.icc:
         chunks.append(_chunk(b"iCCP", b"ICC Profile\0\0" + zlib.compress(metadata.icc)))
     if metadata.dpi:

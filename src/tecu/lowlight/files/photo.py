@@ -14,11 +14,15 @@ Pixels = NDArray[Any]
 
 @dataclass(frozen=True)
 class Metadata:
-    """What travels with the pixels: EXIF (upright, no thumbnail), ICC profile, resolution in dots an inch."""
+    """What travels with the pixels: EXIF (upright, no thumbnail), ICC profile, resolution in dots an inch.
+
+    ``colour`` is what a PNG file says of its colours beside a profile: names and data of its chunks.
+    """
 
     exif: bytes | None = None
     icc: bytes | None = None
     dpi: tuple[float, float] | None = None
+    colour: tuple[tuple[bytes, bytes], ...] = ()
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ import os
 import stat
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import PurePath
 from typing import Any, BinaryIO
 
@@ -17,7 +18,8 @@ from PIL import Image, ImageFile, UnidentifiedImageError
 from tecu.lowlight.files import foreign, zero_copy
 from tecu.lowlight.files.errors import PhotoError, UnreadableFile, shown
 from tecu.lowlight.files.metadata import read_metadata, upright
-from tecu.lowlight.files.photo import Encoding, Metadata, Photo, Pixels
+from tecu.lowlight.files.photo import Encoding, Photo, Pixels
+from tecu.lowlight.files.png_colour import colour_chunks
 from tecu.lowlight.files.sixteen import is_sixteen_bit_colour, read_sixteen
 from tecu.lowlight.grid import LARGE
 
@@ -110,6 +112,13 @@ def _decode(file: BinaryIO, name: str, max_pixels: int) -> Photo:
         file.seek(start)
         return foreign.read_raw(file, name, max_pixels)
     foreign.check_size(image.size, name, max_pixels)
+    photo = _by_pillow(image, file, name, start)
+    if image.format != "PNG":
+        return photo
+    return replace(photo, metadata=replace(photo.metadata, colour=colour_chunks(file, start)))
+
+
+def _by_pillow(image: ImageFile.ImageFile, file: BinaryIO, name: str, start: int) -> Photo:
     notes: list[str] = []
     if (frames := getattr(image, "n_frames", 1)) > 1:
         notes.append(f"only the first of the file's {frames} pictures was taken")
@@ -160,7 +169,7 @@ def _photo(image: Image.Image, encoding: Encoding, notes: list[str], samples: Pi
     metadata, orientation, dropped = read_metadata(image)
     if samples is None:
         samples, icc, changed = _samples(image, metadata.icc)
-        metadata = Metadata(metadata.exif, icc, metadata.dpi)
+        metadata = replace(metadata, icc=icc)
         notes = notes + changed
     samples = upright(samples, orientation)
     if samples.ndim == 2:

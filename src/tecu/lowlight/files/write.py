@@ -15,6 +15,7 @@ from tecu.lowlight.files.errors import UnwritableFile, shown
 from tecu.lowlight.files.metadata import save_options
 from tecu.lowlight.files.pack import encode_png, encode_tiff
 from tecu.lowlight.files.photo import Encoding, Metadata, Photo, Pixels
+from tecu.lowlight.files.png_colour import lost_elsewhere
 from tecu.lowlight.files.read import FORMATS
 from tecu.lowlight.grid import LARGE
 
@@ -76,8 +77,10 @@ def encode_photo(
         )
     metadata = Metadata() if strip_metadata else photo.metadata
     notes: list[str] = []
+    if format != "PNG" and (lost := lost_elsewhere(metadata)):
+        notes.append(f"{format} does not hold what {' and '.join(lost)} of PNG say of the colours: it was dropped")
     if format == "TIFF":
-        return encode_tiff(_joined(photo.pixels, photo.alpha), metadata), ()
+        return encode_tiff(_joined(photo.pixels, photo.alpha), metadata), tuple(notes)
     if format == "PNG" and photo.bits == 16:
         return encode_png(_joined(photo.pixels, photo.alpha), metadata), ()
     pixels, alpha = photo.pixels, photo.alpha
