@@ -1,11 +1,12 @@
 """``tecu compare``, ``tecu enhance --report``, ``tecu dictionary fit --report``: pages, figures on them, exit codes."""
 
+import base64
 import re
 import sys
 
 import numpy as np
 import pytest
-from PIL import Image
+from PIL import Image, ImageCms
 from skimage import data
 
 import tecu
@@ -13,6 +14,7 @@ from tecu import couplings, terms
 from tecu.cli.main import main
 from tecu.dictionary import L0DictionaryLearning, make_sparse_data
 from tecu.lowlight import Enhancer
+from tecu.lowlight.files import read_photo
 from tecu.metrics import psnr
 
 PHOTO = data.astronaut()[60:188, 150:310]
@@ -157,6 +159,23 @@ def test_enhance_report_of_a_method_without_a_decomposition(folder):
 def test_enhance_report_that_cannot_be_written_gives_5(folder, capsys):
     assert main(["enhance", "dark.png", "-o", "out.png", "--report", "nowhere/page.html"]) == 5
     assert not (folder / "out.png").exists()  # found out before the first photo
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["enhance", "p3.jpg", "-o", "out.jpg", "--report"],
+        ["compare", "p3.jpg", "p3.jpg", "-o"],
+        ["compare", "p3.jpg", "--method", "he", "-o"],
+    ],
+    ids=["enhance", "photos", "methods"],
+)
+def test_pages_show_photos_in_their_own_colours(folder, arguments):
+    profile = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
+    Image.fromarray(DARK).save("p3.jpg", icc_profile=profile)
+    assert main([*arguments, "page.html"]) == 0
+    shown = re.findall(r"data:image/(?:png|jpeg);base64,([^\"]+)", (folder / "page.html").read_text(encoding="utf-8"))
+    assert [read_photo(base64.b64decode(picture)).metadata.icc for picture in shown] == [profile] * 2
 
 
 # ---- tecu dictionary fit --report ----

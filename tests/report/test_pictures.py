@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 import pytest
-from PIL import Image
+from PIL import Image, ImageCms
 
 from tecu import report
 from tecu.report.images import mosaic
@@ -49,6 +49,30 @@ def test_pil_images_of_any_mode():
 def test_large_pictures_are_shrunk():
     large = np.zeros((30, 900, 3), np.uint8)
     assert images(report.pictures(large, large, longest=300))[0].size == (300, 10)
+
+
+PROFILE = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
+
+
+@pytest.mark.parametrize("side", [9, 300], ids=["png", "jpeg"])
+@pytest.mark.parametrize("channels", [3, 4])
+def test_pictures_come_with_their_profiles(side, channels):
+    pixels = np.zeros((side, side, channels), np.uint8)
+    image = Image.fromarray(pixels)
+    image.info["icc_profile"] = PROFILE[:-1] + b"x"
+    first, second = images(report.pictures(pixels, image, profiles=(PROFILE, None), longest=280))
+    assert first.info["icc_profile"] == PROFILE
+    assert second.info["icc_profile"] == PROFILE[:-1] + b"x"
+    assert all("icc_profile" not in found.info for found in images(report.pictures(pixels, pixels)))
+
+
+@pytest.mark.parametrize("mode", ["CMYK", "L", "I;16"])
+@pytest.mark.parametrize("side", [9, 300], ids=["png", "jpeg"])
+def test_a_profile_of_other_colours_than_the_picture_shown_is_left_out(mode, side):
+    space = {"CMYK": b"CMYK", "L": b"RGB ", "I;16": b"GRAY"}[mode]
+    image = Image.new(mode, (side, side))
+    image.info["icc_profile"] = PROFILE[:16] + space + PROFILE[20:]
+    assert all("icc_profile" not in found.info for found in images(report.pictures(image, image)))
 
 
 def test_a_slider_that_a_screen_reader_can_name():

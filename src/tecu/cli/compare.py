@@ -172,7 +172,13 @@ def _against_first(
     note = ". ".join(f"{column.upper()}: {PARAMETERS[column]}" for column in columns) + "."
     first, base = photos[0]
     dividers = [
-        pictures(base.pixels, photo.pixels, title=f"{first} and {name}", names=(first, name))
+        pictures(
+            base.pixels,
+            photo.pixels,
+            title=f"{first} and {name}",
+            names=(first, name),
+            profiles=(base.metadata.icc, photo.metadata.icc),
+        )
         for name, photo in photos[1:]
     ]
     return [table(title, heads, rows, note), *dividers]

@@ -50,7 +50,9 @@ def _sections(outcome: Outcome, enhancer: Any, settings: Settings, plots: bool) 
     verdict = "" if parts is None else f" The certificate of its decomposition {parts.certificate.reason}"
     caption = f"{before.size[0]} x {before.size[1]} pixels, {outcome.seconds:.2f} s.{verdict}"
     title = shown(outcome.source)
-    sections = [pictures(before.pixels, after.pixels, title=title, caption=" ".join([caption, *outcome.notes]))]
+    caption = " ".join([caption, *outcome.notes])
+    profiles = (before.metadata.icc, after.metadata.icc)
+    sections = [pictures(before.pixels, after.pixels, title=title, caption=caption, profiles=profiles)]
     if parts is not None and plots:
         sections += [replace(s, title=f"{title}: {s.title}") for s in run(parts.history, parts.certificate)]
     return sections

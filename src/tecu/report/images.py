@@ -23,18 +23,20 @@ def pictures(
     names: tuple[str, str] = ("before", "after"),
     caption: str = "",
     longest: int = LONGEST,
+    profiles: tuple[bytes | None, bytes | None] = (None, None),
 ) -> Section:
     """Two pictures of the same size under one divider, which mouse, finger and arrow keys move.
 
     ``before`` and ``after`` are ``h x w``, ``h x w x 3`` or ``h x w x 4`` arrays (uint8, uint16, floats in [0, 1]) or
-    PIL images. They are shrunk to a longer side of ``longest`` pixels; in print they stand side by side.
+    PIL images. They are shrunk to a longer side of ``longest`` pixels; in print they stand side by side. ``profiles``
+    are the ICC profiles of arrays, which make a browser show their true colours; PIL images bring their own.
 
     >>> import numpy as np
     >>> dark = np.zeros((4, 6, 3), np.uint8)
     >>> pictures(dark, dark + 200).body.count("<img")
     2
     """
-    first, second = (_image(picture, name) for picture, name in zip((before, after), names, strict=True))
+    first, second = map(_image, (before, after), names, profiles)
     if first.size != second.size:
         raise ValueError(
             f"pictures must have the same size, got {first.size} ({names[0]}) and {second.size} ({names[1]})"
@@ -116,7 +118,8 @@ def _atom_shape(features: int) -> tuple[int, ...]:
     return (side, side, 3) if 3 * side * side == features else (1, features)
 
 
-def _image(picture: Any, name: str) -> Any:
+def _image(picture: Any, name: str, profile: bytes | None) -> Any:
+    """The PIL image of a picture, with its profile."""
     from PIL import Image
 
     if isinstance(picture, Image.Image):
@@ -132,7 +135,9 @@ def _image(picture: Any, name: str) -> Any:
         pixels = np.rint(255 * np.clip(np.nan_to_num(pixels), 0.0, 1.0)).astype(np.uint8)
     elif pixels.dtype != np.uint8:
         raise TypeError(f"{name}: pixels must be uint8, uint16 or floats in [0, 1], got {pixels.dtype}")
-    return Image.fromarray(np.ascontiguousarray(pixels))
+    image = Image.fromarray(np.ascontiguousarray(pixels))
+    image.info["icc_profile"] = profile
+    return image
 
 
 def _encoded(image: Any, longest: int) -> str:
@@ -140,9 +145,12 @@ def _encoded(image: Any, longest: int) -> str:
     scale = longest / max(image.size)
     if scale < 1:
         image = image.resize([max(1, round(scale * side)) for side in image.size], 1)  # 1: Lanczos
+    profile = image.info.get("icc_profile") or b""
+    if profile[16:20] != (b"GRAY" if image.mode == "L" else b"RGB "):  # of the colours before a conversion, say
+        profile = b""
     stream = io.BytesIO()
     if image.mode == "RGBA" or max(image.size) <= 256:
-        image.save(stream, "PNG")
+        image.save(stream, "PNG", icc_profile=profile)
         return data_uri(stream.getvalue(), "image/png")
-    image.save(stream, "JPEG", quality=90)
+    image.save(stream, "JPEG", quality=90, icc_profile=profile)
     return data_uri(stream.getvalue(), "image/jpeg")
