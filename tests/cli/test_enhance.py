@@ -1,5 +1,6 @@
 """``tecu enhance`` with a stand-in for the enhancer: files, folders, streams, reports, exit codes, interrupts."""
 
+import contextlib
 import io
 import json
 import os
@@ -310,3 +311,25 @@ def test_an_interrupt_keeps_what_is_done_and_leaves_no_half_file(tmp_path, numbe
     assert names == ["0.png", "1.png"]
     for name in names:
         assert np.array_equal(read_photo(tmp_path / "out" / name).pixels, 255 - PHOTO)
+
+
+def test_an_interrupt_counts_what_had_ended_and_says_what_workers_of_a_cluster_do(tmp_path, monkeypatch, capsys):
+    def cut_short(tasks, *_, **__):
+        yield batch.Outcome(tasks[0].source, tasks[0].target, "done")
+        try:
+            raise KeyboardInterrupt
+        except KeyboardInterrupt:
+            yield batch.Outcome(tasks[1].source, tasks[1].target, "done")
+            raise
+
+    (tmp_path / "in").mkdir()
+    for k in range(3):
+        (tmp_path / "in" / f"{k}.png").write_bytes(png())
+    arguments = ["enhance", str(tmp_path / "in"), "-o", str(tmp_path / "out")]
+    monkeypatch.setattr("tecu.cli.enhance.run", cut_short)
+    monkeypatch.setattr("tecu.lowlight.spread.spread", cut_short)
+    monkeypatch.setattr("tecu.cli.enhance.connected", lambda address: contextlib.nullcontext(address))
+    assert main(arguments) == 130
+    assert "2 of 3 done; no half file was left." in capsys.readouterr().err
+    assert main([*arguments, "--scheduler", "tcp://127.0.0.1:9"]) == 130
+    assert "2 of 3 done; the workers finish what they have begun." in capsys.readouterr().err

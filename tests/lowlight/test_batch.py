@@ -3,6 +3,7 @@
 import dataclasses
 import io
 import os
+import time
 import types
 from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
@@ -106,6 +107,34 @@ def test_what_a_lost_worker_had_written_does_not_count_as_there_already(tmp_path
     }
     assert "exists already" in by_source(outcomes)["2.png"].reason
     assert foreign.read_bytes() == b"was there before"
+
+
+@pytest.mark.parametrize("where", ["while it waits", "while it tells"])
+def test_what_is_finished_after_an_interrupt_is_told_of(tmp_path, monkeypatch, where):
+    tasks = photos(tmp_path / "in", 8)
+    out = tmp_path / "in" / "out"
+
+    def interrupted(*_, **__):
+        while not out.is_dir() or not list(out.glob("*.png")):
+            time.sleep(0.01)
+        raise KeyboardInterrupt
+
+    def interrupted_after_one(outcomes):
+        yield next(outcomes)
+        yield outcomes.throw(KeyboardInterrupt())
+        yield from outcomes
+
+    told = []
+    outcomes = run(tasks, Settings(), jobs=2, make=negative)
+    if where == "while it waits":
+        monkeypatch.setattr("tecu.lowlight.batch.wait", interrupted)
+    else:
+        outcomes = interrupted_after_one(outcomes)
+    with pytest.raises(KeyboardInterrupt):
+        told.extend(outcomes)
+    assert sorted(outcome.target for outcome in told) == sorted(map(str, out.iterdir()))
+    assert {outcome.status for outcome in told} == {"done"}
+    assert len(told) < 8
 
 
 def test_workers_share_the_processors(tmp_path, monkeypatch):

@@ -112,12 +112,17 @@ def enhance(
             _progress(len(tasks)) as (advance, frames),
             contextlib.closing(_outcomes(tasks, settings, jobs, frames, client)) as ended,
         ):
-            for outcome in ended:
-                outcomes.append(outcome)
-                advance(outcome)
+            try:
+                for outcome in ended:
+                    outcomes.append(outcome)
+                    advance(outcome)
+            except KeyboardInterrupt as interrupt:
+                outcomes.append(ended.throw(interrupt))  # raises it again where nothing more has ended
+                outcomes.extend(ended)
     except KeyboardInterrupt:
         done = sum(outcome.status == "done" for outcome in outcomes)
-        click.echo(f"{done} of {len(tasks)} done; no half file was left.", err=True)
+        rest = "no half file was left" if scheduler is None else "the workers finish what they have begun"
+        click.echo(f"{done} of {len(tasks)} done; {rest}.", err=True)
         raise
     _report(outcomes, time.perf_counter() - started, as_json, quiet=to_stream)
     if page is not None:

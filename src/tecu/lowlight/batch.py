@@ -209,7 +209,10 @@ def run(
     make: Make = make_enhancer,
     frames: Frames | None = None,
 ) -> Iterator[Outcome]:
-    """Outcomes as they come; with ``jobs`` above 1 from as many processes, in the order in which they end."""
+    """Outcomes as they come; with ``jobs`` above 1 from as many processes, in the order in which they end.
+
+    After an interrupt the outcomes of what was being written still come, and then the interrupt.
+    """
     if jobs == 1 or len(tasks) < 2:
         for task in tasks:
             yield process(task, settings, make, frames)
@@ -261,9 +264,17 @@ def _pooled(
                             suspects.append(task)
                         else:
                             yield future.result()
-            except BaseException:
-                pool.shutdown(wait=True, cancel_futures=True)  # Ctrl-C: what is being written is finished
+            except KeyboardInterrupt:
+                pool.shutdown(wait=True, cancel_futures=True)  # what is being written is finished, and told of
+                yield from (future.result() for future in flying if _has_outcome(future))
                 raise
+            except BaseException:
+                pool.shutdown(wait=True, cancel_futures=True)
+                raise
+
+
+def _has_outcome(future: Future[Outcome]) -> bool:
+    return not future.cancelled() and future.exception() is None
 
 
 @contextlib.contextmanager
