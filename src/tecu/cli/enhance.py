@@ -161,7 +161,16 @@ def _check_files(tasks: list[Task], settings: Settings, page: str | None) -> Non
         if os.path.abspath(os.path.dirname(page) or ".") in made and not os.path.isdir(os.path.dirname(page) or "."):
             check_place(page)
         else:
-            check_outputs({"--report": page}, inputs, settings.overwrite)
+            _check_page(page, inputs, settings)
+
+
+def _check_page(page: str, inputs: list[str | None], settings: Settings) -> None:
+    """Refuse a page that is an input, somebody else's, or cannot be written."""
+    from tecu.cli.photo_page import is_made_anew
+
+    check_outputs({"--report": page}, inputs, settings.overwrite or settings.skip_existing)
+    if settings.skip_existing and os.path.lexists(page) and not is_made_anew(page, settings):
+        raise Unwritable(f"{shown(page)} exists already and is not a page of tecu enhance; give --report another name")
 
 
 def _enhancer_problem(settings: Settings) -> int | None:

@@ -11,12 +11,13 @@ from tecu.lowlight.files import PhotoError, read_photo
 from tecu.lowlight.files.errors import shown
 from tecu.lowlight.plan import STREAM, Task
 
+TITLE = "Enhanced photos"
 MOST_PHOTOS = 50  # on one page: beyond that no browser is happy
 MOST_PLOTTED = 5  # photos whose convergence is drawn
 
 
 def write_photo_page(path: str, outcomes: Sequence[Outcome], settings: Settings) -> None:
-    """Write the page; needs ``tecu[report]``."""
+    """Write the page; needs ``tecu[report]``. Photos that were skipped stand there with the results they had."""
     from tecu.report import Section, write_page
 
     done = [outcome for outcome in outcomes if _is_photo(outcome)]
@@ -27,15 +28,26 @@ def write_photo_page(path: str, outcomes: Sequence[Outcome], settings: Settings)
     left_out = len(done) - MOST_PHOTOS
     lead = f"Method {settings.method}, strength {settings.strength:g}; {len(done)} photos."
     lead += f" The last {left_out} are not shown." if left_out > 0 else ""
-    write_page(path, "Enhanced photos", sections, lead, overwrite=settings.overwrite)
+    write_page(path, TITLE, sections, lead, overwrite=settings.overwrite or is_made_anew(path, settings))
+
+
+def is_made_anew(path: str, settings: Settings) -> bool:
+    """Whether the file is the page of an earlier run, which a run that goes on from its results makes anew."""
+    if not settings.skip_existing:
+        return False
+    try:
+        with open(path, "rb") as file:
+            return f"<title>{TITLE}</title>".encode() in file.read(4096)
+    except OSError:
+        return False
 
 
 def _is_photo(outcome: Outcome) -> bool:
-    return outcome.status == "done" and STREAM not in (outcome.source, outcome.target) and not _task(outcome).is_video
-
-
-def _task(outcome: Outcome) -> Task:
-    return Task(outcome.source, outcome.target)
+    return (
+        outcome.status != "failed"
+        and STREAM not in (outcome.source, outcome.target)
+        and not Task(outcome.source, outcome.target).is_video
+    )
 
 
 def _sections(outcome: Outcome, enhancer: Any, settings: Settings, plots: bool) -> list[Any]:
@@ -46,11 +58,14 @@ def _sections(outcome: Outcome, enhancer: Any, settings: Settings, plots: bool) 
         after = read_photo(outcome.target, max_pixels=settings.max_pixels)
     except PhotoError:  # someone moved it since; the others can still be shown
         return []
-    parts = _parts(enhancer, before.pixels)
+    if after.size != before.size:  # a file that was there already may be anything
+        return []
+    skipped = outcome.status == "skipped"
+    parts = None if skipped else _parts(enhancer, before.pixels)
     verdict = "" if parts is None else f" The certificate of its decomposition {parts.certificate.reason}"
-    caption = f"{before.size[0]} x {before.size[1]} pixels, {outcome.seconds:.2f} s.{verdict}"
+    how = "its result was there already" if skipped else f"{outcome.seconds:.2f} s"
     title = shown(outcome.source)
-    caption = " ".join([caption, *outcome.notes])
+    caption = " ".join([f"{before.size[0]} x {before.size[1]} pixels, {how}.{verdict}", *outcome.notes])
     profiles = (before.metadata.icc, after.metadata.icc)
     sections = [pictures(before.pixels, after.pixels, title=title, caption=caption, profiles=profiles)]
     if parts is not None and plots:
