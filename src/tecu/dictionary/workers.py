@@ -77,13 +77,13 @@ class Workers:
         return _equal_slices(size, self.count)
 
     def tapering(self, size: int) -> list[slice]:
-        """``range(size)`` in slices that become smaller: half of it, a quarter and a quarter, shared out equally.
+        """``range(size)`` in slices that become smaller: half of it, a quarter, and twice an eighth, shared out equally.
 
         Whoever is free does the next, so that nobody waits long for a thread that is slower today.
         """
         if self.count == 1:
             return _equal_slices(size, 1)
-        edges = (0, size // 2, size // 2 + size // 4, size)
+        edges = (0, *(size - size // part for part in (2, 4, 8)), size)
         cut = ((a, _equal_slices(b - a, self.count)) for a, b in pairwise(edges) if a < b)
         return [slice(a + piece.start, a + piece.stop) for a, pieces in cut for piece in pieces] or [slice(0, 0)]
 
