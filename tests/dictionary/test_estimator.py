@@ -33,6 +33,16 @@ def test_finds_the_planted_atoms(planted):
     assert np.mean([model.objective_ for model in models]) < 1.15 * truth
 
 
+@pytest.mark.parametrize("share", [0.1, 0.3, 1.0, 3.0])
+def test_finds_the_planted_atoms_with_a_penalty_that_is_small_or_large(share):
+    found = []
+    for seed in range(3):
+        X, components, _ = make_sparse_data(2000, 32, 120, 4, snr_db=30, random_state=seed)
+        model = L0DictionaryLearning(120, penalty=share * 0.012, random_state=seed).fit(X.astype(np.float32))
+        found.append(np.mean(np.abs(model.components_ @ components.T).max(axis=0) > 0.95))
+    assert np.mean(found) > 0.85  # 0.9 to 1; with gains in units of the penalty alone 0.15 of the smallest one's
+
+
 @pytest.mark.parametrize("solver", ["auto", "palm"])
 @pytest.mark.parametrize(
     ("dtype", "fits", "too_far", "word"),

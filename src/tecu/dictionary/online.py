@@ -9,6 +9,7 @@ certified.
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -25,8 +26,9 @@ from tecu.dictionary.workers import Workers
 
 log = logging.getLogger("tecu")
 
-GAINS = (16.0, 16.0, 8.0, 4.0)
-"""The gain an atom must bring in each pass, in units of the penalty."""
+FIRST_GAIN, LEAST_SHARE, MOST_SHARE = 16.0, 0.045, 0.1
+"""The gain an atom must bring in the first passes, in units of the penalty; what share of a sample's mean square that
+is at least, and at most (:func:`gains`)."""
 
 LENGTHS = (0.5, 0.5, 0.75, 1.0)
 """The same for a fixed number of atoms a sample: the share of it that each pass takes."""
@@ -192,7 +194,7 @@ def loose_start(
     *,
     ball: bool = False,
     team: Workers | None = None,
-    passes: int = len(GAINS),
+    passes: int = len(MEMORY),
     report: Callable[[str], None] = log.info,
 ) -> tuple[Matrix, int]:
     """A dictionary to start from, by loose passes over the data, and how many atoms were replaced on the way.
@@ -200,12 +202,12 @@ def loose_start(
     There are four of them, or ``passes`` if that is less.
     """
     m = len(D)
-    unit = unit_of(rows)
+    unit, square = scale_of(rows)
     coder = replace(coder, penalty=coder.penalty * unit * unit, lower=coder.lower * unit, upper=coder.upper * unit)
     online = OnlineDictionary(D, coder, ball, team)
     count, seen = batches_of_a_pass(len(rows), m)
     replaced = 0
-    settings = list(zip(GAINS, LENGTHS, MEMORY, strict=True))[:passes]
+    settings = list(zip(gains(coder.penalty, square), LENGTHS, MEMORY, strict=True))[:passes]
     for number, (looseness, share, memory) in enumerate(settings):
         keep = max(0.0, 1.0 - 1.0 / (memory * count))
         judged = Judged(D) if number else None
@@ -233,11 +235,33 @@ def _scaled(rows: Rows, chosen: Matrix, unit: float, piece: slice) -> Matrix:
     return samples if unit == 1.0 else samples * samples.dtype.type(unit)
 
 
-def unit_of(rows: Rows) -> float:
-    """The power of two that brings samples of an odd size near 1, so that squares of totals stay in range; else 1."""
+def gains(penalty: float, square: float) -> tuple[float, ...]:
+    r"""The gain an atom must bring in each of the four passes, in units of the penalty.
+
+    In the first two it is 16, but at least 4.5 % of ``square``, the mean squared length of a sample, and down to 8
+    where it would be more than 10 %. In the last one it is 4, or a quarter of the first if that is less, in the third
+    their geometric mean. So what an atom has to explain at first does not become small with the penalty: a code of many
+    atoms that are all wrong teaches them nothing.
+
+    >>> [round(gain, 1) for gain in gains(0.003, 1.0)], [round(gain, 1) for gain in gains(0.0005, 1.0)]
+    ([16.0, 16.0, 8.0, 4.0], [90.0, 90.0, 19.0, 4.0])
+    """
+    ratio = square / penalty if penalty > 0 else 0.0
+    first = max(LEAST_SHARE * ratio, min(FIRST_GAIN, max(FIRST_GAIN / 2, MOST_SHARE * ratio)))
+    last = min(FIRST_GAIN, first) / 4
+    return first, first, math.sqrt(first * last), last
+
+
+def scale_of(rows: Rows) -> tuple[float, float]:
+    """The power of two that brings samples of an odd size near 1, else 1, and their mean squared length in this unit.
+
+    In it squares of totals stay in range. A part of the samples is looked at.
+    """
     some = rows[np.linspace(0, len(rows) - 1, min(len(rows), SEEN)).astype(int)]
     exponent = int(np.frexp(np.max(np.abs(some)))[1])
-    return 1.0 if abs(exponent) <= USUAL else float(np.ldexp(1.0, -np.clip(exponent, -500, 500)))  # has a square, too
+    usual = abs(exponent) <= USUAL
+    unit = 1.0 if usual else float(np.ldexp(1.0, -np.clip(exponent, -500, 500)))  # has a square, too
+    return unit, float(np.mean(np.sum(np.square(some * some.dtype.type(unit), dtype=np.float64), axis=1)))
 
 
 class Judged:

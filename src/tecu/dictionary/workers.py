@@ -77,7 +77,7 @@ class Workers:
         return _equal_slices(size, self.count)
 
     def tapering(self, size: int) -> list[slice]:
-        """``range(size)`` in slices that become smaller: half of it, a quarter, and twice an eighth, shared out equally.
+        """``range(size)`` in slices that become smaller: half of it, a quarter, twice an eighth, shared out equally.
 
         Whoever is free does the next, so that nobody waits long for a thread that is slower today.
         """
