@@ -82,6 +82,8 @@ def test_bad_settings(make, words):
         (lambda: tecu.Embed(strategies.FISTA), ["FISTA()"]),
         (lambda: tecu.Embed("FISTA"), ["callable"]),
         (lambda: tecu.Solver(CASE.problem, {"W": "palm", "D": tecu.ProxLinear()}), ["'W'", "not an update"]),
+        (lambda: tecu.Solver(CASE.problem, tecu.ProxLinear), ["'W'", "not an update", "ProxLinear()"]),
+        (lambda: tecu.Solver(None, tecu.ProxLinear()), ["must be a tecu.Problem", "None"]),
         (lambda: tecu.Problem(object(), {"W": terms.L0(0.1)}), ["no method 'value'"]),
         (lambda: tecu.Problem(CASE.problem.coupling, {"W": 3, "D": terms.Zero()}), ["'W'", "lacks value, prox"]),
         (lambda: tecu.Problem(CASE.problem.coupling, {}), ["non-empty dict"]),
@@ -93,6 +95,89 @@ def test_bad_types(make, words):
         make()
     for word in words:
         assert word in str(caught.value)
+
+
+NO_NUMBERS = [None, "1", [1.0], 1j, np.nan, True, np.ones(2)]
+
+
+@pytest.mark.parametrize("wrong", NO_NUMBERS, ids=repr)
+@pytest.mark.parametrize(
+    ("make", "name"),
+    [
+        (tecu.Proximal, "Proximal needs eta"),
+        (tecu.ProxLinear, "ProxLinear needs step_factor"),
+        (tecu.Inertial, "Inertial needs .* alpha"),
+        (tecu.Nesterov, "Nesterov needs .* bound"),
+        (tecu.MovingTolerance, "MovingTolerance needs a positive c"),
+        (tecu.FixedTolerance, "FixedTolerance needs a positive accuracy"),
+        (tecu.SummableTolerance, "SummableTolerance needs first"),
+        (lambda power: tecu.SummableTolerance(1.0, power), "SummableTolerance needs .* power"),
+        (lambda c: tecu.Embed(strategies.FISTA(), eta=1.0, c=c), "Embed needs 0 < 2c < eta"),
+        (lambda eta: tecu.Embed(strategies.FISTA(), eta=eta), "Embed needs eta"),
+        (lambda tau: tecu.Embed(strategies.FISTA(), tau=tau), "Embed needs tau"),
+        (lambda count: tecu.Embed(strategies.FISTA(), max_inner=count), "Embed needs max_inner"),
+        (lambda count: strategies.steps(strategies.FISTA(), count), "steps"),
+        (lambda seed: tecu.Solver(CASE.problem, tecu.ProxLinear(), seed=seed), "Solver: seed must be a whole number"),
+        (stop.MaxIter, "MaxIter"),
+        (stop.MaxTime, "MaxTime"),
+        (stop.RelativeChange, "RelativeChange"),
+        (lambda patience: stop.RelativeChange(1e-3, patience), "RelativeChange"),
+        (stop.Stationarity, "Stationarity"),
+        (stop.TargetValue, "TargetValue"),
+    ],
+)
+def test_a_setting_that_is_no_number_is_named(make, name, wrong):
+    """Except that ``None`` is how some say that they are to be chosen."""
+    if wrong is None and name in ("Embed needs 0 < 2c < eta", "Embed needs eta", "Embed needs tau"):
+        make(wrong)
+        return
+    with pytest.raises(ValueError, match=f"(?s){name}.*{re.escape(repr(wrong))}"):
+        make(wrong)
+
+
+@pytest.mark.parametrize("seed", [-1, 1.5])
+def test_a_seed_is_a_whole_number(seed):
+    with pytest.raises(ValueError, match=f"seed must be a whole number >= 0, got {seed}"):
+        tecu.Solver(CASE.problem, tecu.ProxLinear(), seed=seed)
+
+
+@pytest.mark.parametrize(
+    ("schedule", "words"),
+    [
+        (None, "schedule must be 'cyclic', 'shuffled', a list of blocks or a function, got None"),
+        (3, "a list of blocks or a function, got 3"),
+        ({"W", "D"}, "a list of blocks or a function, got {"),
+        (lambda: ["W", "D"], "function must take t, or t and rng; it takes ()"),
+        (lambda a, b, c: ["W", "D"], "function must take t, or t and rng; it takes (a, b, c)"),
+        (lambda t: None, "function must return a list of blocks, got None for sweep 1"),
+        (lambda t: "WD", "function must return a list of blocks, got 'WD' for sweep 1"),
+    ],
+)
+def test_a_schedule_that_names_no_blocks_is_refused(schedule, words):
+    with pytest.raises(TypeError, match=re.escape(words)):
+        tecu.Solver(CASE.problem, tecu.ProxLinear(), schedule=schedule).run(CASE.start, stop=stop.MaxIter(1))
+
+
+@pytest.mark.parametrize(
+    ("callbacks", "words"),
+    [
+        (print, "a list of functions of the state, got <built-in function print>; put it in brackets"),
+        ("print", "a list of functions of the state, got 'print'"),
+        (None, "a list of functions of the state, got None"),
+        ([print, None], "number 2 of 2 must be a function, got None"),
+    ],
+)
+def test_callbacks_that_cannot_be_called_are_refused_before_the_first_step(callbacks, words):
+    with pytest.raises(TypeError, match=re.escape(words)):
+        tecu.Solver(CASE.problem, tecu.ProxLinear()).run(CASE.start, stop=stop.MaxIter(1), callbacks=callbacks)
+
+
+@pytest.mark.parametrize("ask", [CASE.problem.value, CASE.problem.stationarity, CASE.problem.project])
+def test_a_problem_asked_about_a_block_that_is_missing_says_which(ask):
+    with pytest.raises(ValueError, match="block 'D' is missing"):
+        ask({"W": CASE.start["W"]})
+    with pytest.raises(TypeError, match="must be a dict of block name to array, got NoneType"):
+        ask(None)
 
 
 def test_proximal_without_a_closed_form_proposes_embed():

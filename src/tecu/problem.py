@@ -72,6 +72,7 @@ class Problem:
 
     def value(self, z: Blocks) -> float:
         """``Psi(z)``."""
+        self._require_blocks(z, "z")
         return math.fsum([*(float(term.value(z[b])) for b, term in self.terms.items()), float(self.coupling.value(z))])
 
     def restrict(self, block: str, z: Blocks) -> Restricted:
@@ -97,6 +98,7 @@ class Problem:
         ``tau ||z_b - prox(z_b - grad_b H / tau)||``, ``tau`` the Lipschitz constant or one found by back-tracking. For
         a convex term that is zero at the same points; for another one at those that this step does not leave.
         """
+        self._require_blocks(z, "z")
         squares = []
         for block, term in self.terms.items():
             sub = SubProblem.of(self, block, z)
@@ -111,7 +113,7 @@ class Problem:
 
     def project(self, start: Blocks) -> dict[str, Array]:
         """``start`` with every block that lies outside its term's domain moved to the nearest point inside."""
-        self._require_blocks(start)
+        self._require_blocks(start, "start")
         return {
             block: start[block]
             if math.isfinite(self.terms[block].value(start[block]))
@@ -119,21 +121,21 @@ class Problem:
             for block in self.blocks
         }
 
-    def _require_blocks(self, start: Blocks) -> None:
+    def _require_blocks(self, z: Any, name: str) -> None:
+        if not isinstance(z, Mapping):
+            raise TypeError(f"{name} must be a dict of block name to array, got {type(z).__name__}")
         for block in self.terms:
-            if block not in start:
-                raise ValueError(f"block {block!r} is missing from start, which has {list(start)}")
+            if block not in z:
+                raise ValueError(f"block {block!r} is missing from {name}, which has {list(z)}")
 
     def check_start(self, start: Any) -> dict[str, Array]:
         """A checked copy of ``start``, or a sentence that says which block is wrong and why."""
-        if not isinstance(start, Mapping):
-            raise TypeError(f"start must be a dict of block name to array, got {type(start).__name__}")
+        self._require_blocks(start, "start")
         for block in start:
             if block not in self.terms:
                 raise ValueError(
                     f"start has a block {block!r} that the problem does not know; it has {list(self.terms)}"
                 )
-        self._require_blocks(start)
         z = {block: _checked_block(block, start[block]) for block in self.terms}
         here = {block: arrays.library(x) for block, x in z.items() if not arrays.is_elsewhere(x)}
         if len(set(here.values())) > 1:

@@ -7,13 +7,14 @@ a resumed run repeats it without any state of its own.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 
 Schedule: TypeAlias = str | Sequence[str] | Callable[..., Sequence[str]]
 Order: TypeAlias = Callable[[int], list[str]]
+ALLOWED = "'cyclic', 'shuffled', a list of blocks or a function"
 LARGEST_GAP = 10  # sweeps a block may rest under a user's function before the theorem no longer covers the run
 
 
@@ -28,9 +29,11 @@ def make_order(schedule: Schedule, blocks: Sequence[str], seed: int) -> Order:
             return lambda t: list(blocks)
         if schedule == "shuffled":
             return lambda t: [blocks[i] for i in np.random.default_rng((seed, 1, t)).permutation(len(blocks))]
-        raise ValueError(f"schedule must be 'cyclic', 'shuffled', a list of blocks or a function, got {schedule!r}")
+        raise ValueError(f"schedule must be {ALLOWED}, got {schedule!r}")
     if callable(schedule):
         return _from_function(schedule, blocks, seed)
+    if not isinstance(schedule, Sequence | np.ndarray):
+        raise TypeError(f"schedule must be {ALLOWED}, got {schedule!r}")
     order = list(schedule)
     _check_names(order, blocks)
     resting = [block for block in blocks if block not in order]
@@ -40,20 +43,33 @@ def make_order(schedule: Schedule, blocks: Sequence[str], seed: int) -> Order:
 
 
 def _from_function(function: Callable[..., Sequence[str]], blocks: Sequence[str], seed: int) -> Order:
-    takes_rng = _positional_parameters(function) >= 2
+    takes_rng = _takes_rng(function)
 
     def order(t: int) -> list[str]:
         arguments: tuple[Any, ...] = (t, np.random.default_rng((seed, 1, t))) if takes_rng else (t,)
-        names = list(function(*arguments))
+        names = function(*arguments)
+        if isinstance(names, str) or not isinstance(names, Iterable):
+            raise TypeError(f"the schedule's function must return a list of blocks, got {names!r} for sweep {t}")
+        names = list(names)
         _check_names(names, blocks)
         return names
 
     return order
 
 
-def _positional_parameters(function: Callable[..., Any]) -> int:
+def _takes_rng(function: Callable[..., Any]) -> bool:
+    """Whether the function is one of ``t`` and a generator; refused if it can be called with neither one nor both."""
+    try:
+        signature = inspect.signature(function)
+    except ValueError:  # a built-in one does not say
+        return False
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    return sum(p.kind in kinds for p in inspect.signature(function).parameters.values())
+    both = sum(p.kind in kinds for p in signature.parameters.values()) >= 2
+    try:
+        signature.bind(*(1, 2) if both else (1,))
+    except TypeError:
+        raise TypeError(f"the schedule's function must take t, or t and rng; it takes {signature}") from None
+    return both
 
 
 def _check_names(names: Sequence[str], blocks: Sequence[str]) -> None:

@@ -22,6 +22,7 @@ from tecu.checks import audit_due, gradient_tests, require_value
 from tecu.problem import Problem, SubProblem
 from tecu.rounding import lean
 from tecu.schedule import Schedule, make_order
+from tecu.settings import is_whole
 from tecu.state import Check, ForeignState, Result, Standing, State, Status, Visit, VisitLog
 from tecu.stop import MaxIter, RelativeChange, Rule
 from tecu.trail import Last, Trail, audits, residual, with_faults
@@ -76,6 +77,10 @@ class Solver:
         schedule: Schedule = "cyclic",
         seed: int = 0,
     ) -> None:
+        if not isinstance(problem, Problem):
+            raise TypeError(f"Solver: problem must be a tecu.Problem, got {problem!r}")
+        if not (is_whole(seed) and seed >= 0):
+            raise ValueError(f"Solver: seed must be a whole number >= 0, got {seed!r}")
         if not isinstance(updates, Mapping):
             updates = dict.fromkeys(problem.blocks, updates)
         for block in updates:
@@ -84,7 +89,7 @@ class Solver:
         for block in problem.blocks:
             if block not in updates:
                 raise ValueError(f"block {block!r} has no update; updates has {list(updates)}")
-            if not callable(getattr(updates[block], "visit", None)):
+            if isinstance(updates[block], type) or not callable(getattr(updates[block], "visit", None)):
                 raise TypeError(
                     f"block {block!r}: {updates[block]!r} is not an update; "
                     "use Proximal(), ProxLinear() or Embed(strategy)"
@@ -128,7 +133,7 @@ class Solver:
         rule = RelativeChange(1e-4) | MaxIter(1000) if stop is None else stop
         if not isinstance(rule, Rule):
             raise TypeError(f"stop must be a rule such as stop.MaxIter(100), got {stop!r}")
-        callbacks = [*callbacks]
+        callbacks = _checked_callbacks(callbacks)
         if progress:
             from tecu.progress import ProgressLine
 
@@ -309,6 +314,17 @@ class Solver:
             values=counters.values, gradients=counters.gradients, hessians=counters.hessians, proxes=counters.proxes,
             products=int(sub.memory.pop("products", 0)), strategy_calls=counters.strategy_calls,
         )  # fmt: skip
+
+
+def _checked_callbacks(callbacks: Any) -> list[Callback]:
+    if isinstance(callbacks, str) or not isinstance(callbacks, Iterable):
+        hint = "; put it in brackets" if callable(callbacks) else ""
+        raise TypeError(f"callbacks must be a list of functions of the state, got {callbacks!r}{hint}")
+    found = list(callbacks)
+    for position, callback in enumerate(found, 1):
+        if not callable(callback):
+            raise TypeError(f"callbacks: number {position} of {len(found)} must be a function, got {callback!r}")
+    return found
 
 
 def _says_stop(answer: Any) -> bool:

@@ -11,9 +11,8 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import numpy as np
-
 from tecu.problem import Problem
+from tecu.settings import is_number, is_whole
 from tecu.state import State, Status
 
 
@@ -75,7 +74,7 @@ class MaxIter(Rule):
     count: int
 
     def __post_init__(self) -> None:
-        if not (isinstance(self.count, int | np.integer) and self.count >= 0):
+        if not (is_whole(self.count) and self.count >= 0):
             raise ValueError(f"MaxIter needs a whole count >= 0, got {self.count!r}")
 
     def check(self, state: State, problem: Problem) -> Status | None:
@@ -90,8 +89,8 @@ class MaxTime(Rule):
     seconds: float
 
     def __post_init__(self) -> None:
-        if not (isinstance(self.seconds, int | float | np.number) and self.seconds >= 0):
-            raise ValueError(f"MaxTime needs seconds >= 0, got {self.seconds}")
+        if not (is_number(self.seconds) and self.seconds >= 0):
+            raise ValueError(f"MaxTime needs seconds >= 0, got {self.seconds!r}")
 
     def check(self, state: State, problem: Problem) -> Status | None:
         """Whether the time is used up."""
@@ -110,9 +109,9 @@ class RelativeChange(Rule):
     patience: int = 1
 
     def __post_init__(self) -> None:
-        if not (isinstance(self.tol, int | float | np.number) and self.tol >= 0 and self.patience >= 1):
+        if not (is_number(self.tol) and is_whole(self.patience) and self.tol >= 0 and self.patience >= 1):
             raise ValueError(
-                f"RelativeChange needs tol >= 0 and patience >= 1, got tol={self.tol}, patience={self.patience}"
+                f"RelativeChange needs tol >= 0 and patience >= 1, got tol={self.tol!r}, patience={self.patience!r}"
             )
 
     def check(self, state: State, problem: Problem) -> Status | None:
@@ -159,8 +158,7 @@ class Stationarity(Rule):
     every: int = 1
 
     def __post_init__(self) -> None:
-        whole = isinstance(self.every, int | np.integer) and self.every >= 1
-        if not (whole and isinstance(self.tol, int | float | np.number) and self.tol >= 0):
+        if not (is_number(self.tol) and is_whole(self.every) and self.tol >= 0 and self.every >= 1):
             raise ValueError(f"Stationarity needs tol >= 0 and every >= 1, got tol={self.tol!r}, every={self.every!r}")
 
     def check(self, state: State, problem: Problem) -> Status | None:
@@ -175,6 +173,10 @@ class TargetValue(Rule):
     """``Psi(z) <= value``."""
 
     value: float
+
+    def __post_init__(self) -> None:
+        if not is_number(self.value):
+            raise ValueError(f"TargetValue needs a number, got {self.value!r}")
 
     def check(self, state: State, problem: Problem) -> Status | None:
         """Whether the target is reached."""

@@ -11,6 +11,8 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
+from tecu.settings import is_number
+
 
 class Tolerance(Protocol):
     """An inexactness rule: what ``||e||`` may be at a block's ``k``-th visit (``k = 0, 1, ...``)."""
@@ -49,8 +51,8 @@ class MovingTolerance:
     c: float
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.c) and self.c > 0):
-            raise ValueError(f"MovingTolerance needs a positive c, got {self.c}")
+        if not (is_number(self.c) and 0 < self.c < math.inf):
+            raise ValueError(f"MovingTolerance needs a positive c, got {self.c!r}")
 
     def bound(self, k: int, previous_move: float | None) -> float | None:
         """``c * previous_move``."""
@@ -84,8 +86,8 @@ class FixedTolerance:
     theorem: ClassVar[str | None] = "a fixed inner accuracy has no convergence theorem: the errors do not vanish"
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.accuracy) and self.accuracy > 0):
-            raise ValueError(f"FixedTolerance needs a positive accuracy, got {self.accuracy}")
+        if not (is_number(self.accuracy) and 0 < self.accuracy < math.inf):
+            raise ValueError(f"FixedTolerance needs a positive accuracy, got {self.accuracy!r}")
 
     def bound(self, k: int, previous_move: float | None) -> float | None:
         """The fixed accuracy."""
@@ -122,9 +124,9 @@ class SummableTolerance:
     theorem: ClassVar[str | None] = None
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.first) and self.first > 0 and self.power > 1):
+        if not (is_number(self.first) and is_number(self.power) and 0 < self.first < math.inf and self.power > 1):
             raise ValueError(
-                f"SummableTolerance needs first > 0 and power > 1, got first={self.first}, power={self.power}"
+                f"SummableTolerance needs first > 0 and power > 1, got first={self.first!r}, power={self.power!r}"
             )
 
     def bound(self, k: int, previous_move: float | None) -> float | None:

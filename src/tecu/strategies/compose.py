@@ -7,13 +7,12 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any, cast
 
-import numpy as np
-
 from tecu import arrays
 from tecu.arrays import Array
 from tecu.inexact import Candidate
 from tecu.problem import SubProblem
 from tecu.protocols import Strategy
+from tecu.settings import is_whole
 from tecu.strategies.network import adapted
 
 
@@ -44,7 +43,7 @@ class steps:
     endless = False
 
     def __init__(self, strategy: Any, count: int) -> None:
-        if not (isinstance(count, int | np.integer) and count >= 1):
+        if not (is_whole(count) and count >= 1):
             raise ValueError(f"steps needs a whole count >= 1, got {count!r}")
         self.strategy, self.count = as_strategy(strategy), count
 

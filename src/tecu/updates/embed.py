@@ -7,13 +7,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, Literal
 
-import numpy as np
-
 from tecu import arrays
 from tecu.arrays import Array
 from tecu.audit import audit_claim, claim_of, prox_fault
 from tecu.inexact import Candidate, Estimate, Judgement, estimate, judge
 from tecu.problem import SubProblem
+from tecu.settings import is_number, is_whole
 from tecu.state import Outcome
 from tecu.strategies.compose import as_strategy
 from tecu.tolerance import MovingTolerance, Tolerance
@@ -91,22 +90,22 @@ class Embed:
                     f"Embed: strategy {position} of {len(self.strategies)}, {strategy!r}, is endless, so the ones "
                     "after it would never run; bound it with strategies.steps(strategy, n) or put it last"
                 )
-        if eta is not None and not (math.isfinite(eta) and eta > 0):
-            raise ValueError(f"Embed needs eta > 0, got eta={eta}")
-        if c is not None and not (c > 0 and (eta is None or 2 * c < eta)):
-            raise ValueError(f"Embed needs 0 < 2c < eta for its error criterion, got c={c}, eta={eta}")
+        if eta is not None and not (is_number(eta) and 0 < eta < math.inf):
+            raise ValueError(f"Embed needs eta > 0, a finite number, got eta={eta!r}")
+        if c is not None and not (is_number(c) and c > 0 and (eta is None or 2 * c < eta)):
+            raise ValueError(f"Embed needs 0 < 2c < eta for its error criterion, got c={c!r}, eta={eta}")
         if c is not None and eta is None:
             raise ValueError(f"Embed: c={c} is given without eta; give both (0 < 2c < eta) or neither")
-        if not (isinstance(max_inner, int | np.integer) and max_inner >= 1):
-            raise ValueError(f"Embed needs max_inner >= 1, got max_inner={max_inner}")
+        if not (is_whole(max_inner) and max_inner >= 1):
+            raise ValueError(f"Embed needs max_inner >= 1, a whole number, got max_inner={max_inner!r}")
         if at_cap not in ("fallback", "keep_if_descends", "keep_if_covered"):
             raise ValueError(f"at_cap must be 'fallback', 'keep_if_descends' or 'keep_if_covered', got {at_cap!r}")
         if tolerance is not None and not callable(getattr(tolerance, "bound", None)):
             raise TypeError(f"Embed: tolerance must be a rule such as MovingTolerance(0.1), got {tolerance!r}")
-        if not isinstance(extrapolation, int | float | np.number):
-            raise TypeError(f"Embed: extrapolation must be a number, got {extrapolation!r}")
-        if tau is not None and not tau > 0:
-            raise ValueError(f"Embed needs tau > 0, got tau={tau}")
+        if not (is_number(extrapolation) and math.isfinite(extrapolation)):
+            raise TypeError(f"Embed: extrapolation must be a finite number, got {extrapolation!r}")
+        if tau is not None and not (is_number(tau) and 0 < tau < math.inf):
+            raise ValueError(f"Embed needs tau > 0, a finite number, got tau={tau!r}")
         if isinstance(tolerance, MovingTolerance) and eta is not None and not 0 < 2 * tolerance.c < eta:
             raise ValueError(f"Embed needs 0 < 2c < eta for its error criterion, got c={tolerance.c}, eta={eta}")
         self.eta, self.c, self.max_inner, self.at_cap = eta, c, max_inner, at_cap

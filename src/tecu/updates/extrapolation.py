@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from tecu.protocols import Memory
+from tecu.settings import is_number
 
 
 @dataclass(frozen=True)
@@ -46,10 +47,11 @@ class Inertial:
     eps: float = 0.05
 
     def __post_init__(self) -> None:
-        if not (0 < self.eps < 1 and 0 <= self.alpha < (1 - self.eps) / 2 and 0 <= self.beta <= 1):
+        numbers = all(map(is_number, (self.alpha, self.beta, self.eps)))
+        if not (numbers and 0 < self.eps < 1 and 0 <= self.alpha < (1 - self.eps) / 2 and 0 <= self.beta <= 1):
             raise ValueError(
                 f"Inertial needs 0 <= alpha < (1 - eps)/2 and 0 <= beta <= 1 for its convergence theorem, "
-                f"got alpha={self.alpha}, beta={self.beta}, eps={self.eps}"
+                f"got alpha={self.alpha!r}, beta={self.beta!r}, eps={self.eps!r}"
             )
 
     def plan(self, memory: Memory, lipschitz: float, step_factor: float) -> Plan:
@@ -73,8 +75,8 @@ class Nesterov:
     bound: float = 0.9999
 
     def __post_init__(self) -> None:
-        if not 0 <= self.bound < 1:
-            raise ValueError(f"Nesterov needs 0 <= bound < 1, got bound={self.bound}")
+        if not (is_number(self.bound) and 0 <= self.bound < 1):
+            raise ValueError(f"Nesterov needs 0 <= bound < 1, got bound={self.bound!r}")
 
     def plan(self, memory: Memory, lipschitz: float, step_factor: float) -> Plan:
         """The next weight of the sequence."""

@@ -10,6 +10,7 @@ from tecu.arrays import Array
 from tecu.audit import beaten_prox
 from tecu.backtracking import backtrack
 from tecu.problem import SubProblem
+from tecu.settings import is_number
 from tecu.state import Outcome
 from tecu.updates.base import Step
 from tecu.updates.extrapolation import Extrapolation, Plan
@@ -48,8 +49,8 @@ class ProxLinear:
     theorem: str | None = None
 
     def __post_init__(self) -> None:
-        if not 1 < self.step_factor < math.inf:
-            raise ValueError(f"ProxLinear needs step_factor > 1 (gamma > L), got step_factor={self.step_factor}")
+        if not (is_number(self.step_factor) and 1 < self.step_factor < math.inf):
+            raise ValueError(f"ProxLinear needs step_factor > 1 (gamma > L), got step_factor={self.step_factor!r}")
         if self.extrapolation is not None and not callable(getattr(self.extrapolation, "plan", None)):
             raise TypeError(
                 f"ProxLinear: extrapolation must be Inertial(), Nesterov() or None, got {self.extrapolation!r}"

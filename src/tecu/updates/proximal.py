@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from tecu import arrays
 from tecu.inexact import Candidate, estimate
 from tecu.problem import SubProblem
+from tecu.settings import is_number
 from tecu.state import Outcome
 from tecu.updates.base import Step
 
@@ -30,8 +32,8 @@ class Proximal:
     theorem: str | None = None
 
     def __post_init__(self) -> None:
-        if not self.eta > 0:
-            raise ValueError(f"Proximal needs eta > 0, got eta={self.eta}")
+        if not (is_number(self.eta) and 0 < self.eta < math.inf):
+            raise ValueError(f"Proximal needs eta > 0, a finite number, got eta={self.eta!r}")
 
     def visit(self, sub: SubProblem) -> Step:
         """Ask the coupling for the minimiser."""
