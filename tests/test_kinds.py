@@ -138,3 +138,42 @@ def problem_data():
     D = unit_columns(rng.normal(size=(10, 16)))
     W = rng.normal(size=(60, 16)) * (rng.random((60, 16)) < 0.15)
     return D @ W.T + 0.03 * rng.normal(size=(10, 60))
+
+
+def test_torch_blocks_of_two_precisions_run_where_the_coupling_takes_them():
+    """torch promotes sums, but multiplies no matrices of two precisions: then a sentence says so."""
+    problem, start = problem_of(KINDS["torch"])
+    mixed = {"W": start["W"], "D": start["D"].float()}
+    with pytest.raises(TypeError, match=r"several precisions.*'D': 'torch.float32'.*MatrixFactorization.*\.double\(\)"):
+        tecu.Solver(problem, tecu.ProxLinear()).run(mixed, stop=stop.MaxIter(2))
+
+    H = couplings.Linear(torch.eye(4), torch.arange(4.0)) + couplings.Difference("x", "y")
+    for kinds in ((torch.float32, torch.float64), (torch.float64, torch.float32)):
+        begin = {block: torch.ones(4, dtype=kind) for block, kind in zip("xy", kinds, strict=True)}
+        for update in (tecu.ProxLinear(), *(tecu.Embed(s()) for s in (strategies.ProxGradient, strategies.ADMM))):
+            solver = tecu.Solver(tecu.Problem(H, {"x": terms.L1(0.1), "y": terms.L1(0.1)}), update)
+            result = solver.run(begin, stop=stop.MaxIter(20))
+            assert result.certificate.holds, result.certificate.reason
+            assert tuple(x.dtype for x in result.z.values()) == kinds
+
+
+@pytest.mark.filterwarnings("ignore:the matrix subclass:PendingDeprecationWarning")
+@pytest.mark.parametrize("update", UPDATES)
+def test_a_matrix_of_the_old_kind_is_taken_as_the_array_it_holds(update):
+    problem, start = problem_of(np.asarray)
+    old, _ = problem_of(np.asmatrix)
+    expected = tecu.Solver(problem, UPDATES[update]()).run(start, stop=stop.MaxIter(4))
+    result = tecu.Solver(old, UPDATES[update]()).run(
+        old.project({block: np.asmatrix(x) for block, x in start.items()}), stop=stop.MaxIter(4)
+    )
+    for block in start:
+        assert type(result.z[block]) is np.ndarray
+        np.testing.assert_array_equal(result.z[block], expected.z[block])
+
+
+def test_a_masked_array_is_refused():
+    problem, start = problem_of(np.asarray)
+    with pytest.raises(TypeError, match=r"block 'D': .* masked array"):
+        tecu.Solver(problem, tecu.ProxLinear()).run({**start, "D": np.ma.masked_less(start["D"], 0.0)})
+    with pytest.raises(TypeError, match=r"MatrixFactorization: Y .* masked array"):
+        couplings.MatrixFactorization(np.ma.masked_less(np.ones((3, 4)), 0.0))

@@ -63,6 +63,11 @@ def host(x: Array) -> np.ndarray[Any, Any]:
     return np.asarray(x)
 
 
+def plain(x: Array) -> Array:
+    """``x`` itself, or the array behind a ``np.matrix``, for which ``*`` and ``ravel`` mean other things."""
+    return np.asarray(x) if isinstance(x, np.matrix) else x
+
+
 def dense(x: Array) -> Array:
     """``x`` itself, or its dense form when it is sparse."""
     return x.toarray() if is_sparse(x) else x

@@ -134,7 +134,7 @@ def _check_gradient(
             if not at_start and (arrays.is_sparse(x) or arrays.is_elsewhere(x)):
                 return Check(name, block, True, "the gradient agrees with differences of H")
             curved = (up - 2 * value + down) / s / s
-            return _check_hessian(restricted, block, direction, curved, 4 * noise / s, name)
+            return _check_hessian(restricted, block, arrays.as_kind(direction, x), curved, 4 * noise / s, name)
     if math.isnan(difference):
         return Check(name, block, True, "H is not finite close to the point", untold=True)
     detail = f"the gradient says {claimed:.6g} along a direction, differences say {difference:.6g}"

@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+import numpy as np
+
 from tecu import arrays
 from tecu.arrays import Array
 from tecu.protocols import Blocks, Coupling, Restricted, Term
@@ -114,11 +116,10 @@ class Problem:
     def project(self, start: Blocks) -> dict[str, Array]:
         """``start`` with every block that lies outside its term's domain moved to the nearest point inside."""
         self._require_blocks(start, "start")
+        z = {block: arrays.plain(start[block]) for block in self.blocks}
         return {
-            block: start[block]
-            if math.isfinite(self.terms[block].value(start[block]))
-            else arrays.as_kind(self.terms[block].prox(start[block], 1.0), start[block])
-            for block in self.blocks
+            block: x if math.isfinite(self.terms[block].value(x)) else arrays.as_kind(self.terms[block].prox(x, 1.0), x)
+            for block, x in z.items()
         }
 
     def _require_blocks(self, z: Any, name: str) -> None:
@@ -147,13 +148,31 @@ class Problem:
                     f"block {block!r}: start lies outside the domain of {term!r} (its value there is {value}); "
                     "problem.project(start) gives the nearest point inside"
                 )
+        self._require_one_precision(z)
         value = float(self.coupling.value(z))
         if not math.isfinite(value):
             raise ValueError(f"the coupling's value at start is {value}; it must be finite")
         return z
 
+    def _require_one_precision(self, z: Blocks) -> None:
+        """torch multiplies no matrices of two precisions: refused, unless the coupling brings them together itself."""
+        precisions = {block: str(x.dtype) for block, x in z.items() if arrays.is_torch(x)}
+        if len(set(precisions.values())) < 2:
+            return
+        try:
+            for block in z:
+                SubProblem.of(self, block, z).prox_gradient_step(z[block])
+        except RuntimeError as error:
+            raise TypeError(
+                f"the blocks of start are torch tensors of several precisions, {precisions}, which "
+                f"{self.coupling!r} does not take together; convert them to one, as with .double()"
+            ) from error
+
 
 def _checked_block(block: str, x: Any) -> Array:
+    x = arrays.plain(x)
+    if isinstance(x, np.ma.MaskedArray):
+        raise TypeError(f"block {block!r}: start must have all of its entries, got a masked array; use .filled(0.0)")
     if arrays.is_sparse(x):
         from scipy.sparse import csr_array
 

@@ -162,6 +162,8 @@ class SubProblem:
         if not self.is_quadratic:
             return None
         self.counters.hessians += 1
+        if arrays.is_torch(v):  # which multiplies no arrays of two precisions
+            v = arrays.as_kind(v, self.previous)
         product = self.smooth.hessian(v)
         # a user's own may be v itself, or an array that is kept
         return arrays.copy(product) if product is v or type(self.smooth).hessian is Restricted.hessian else product

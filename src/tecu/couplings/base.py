@@ -114,6 +114,9 @@ def checked_data(values: Any, name: str, owner: str) -> Array:
     """Data of a coupling: a real, finite array of any kind; integers and lists become float64."""
     if not hasattr(values, "shape") or not hasattr(values, "dtype"):
         values = np.asarray(values)
+    values = arrays.plain(values)
+    if isinstance(values, np.ma.MaskedArray):
+        raise TypeError(f"{owner}: {name} must have all of its entries, got a masked array; use .filled(0.0)")
     if 0 in tuple(values.shape):
         raise ValueError(f"{owner}: {name} is empty, its shape is {tuple(values.shape)}")
     if not arrays.is_real_float(values):
