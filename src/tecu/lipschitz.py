@@ -136,8 +136,13 @@ class _Krylov:
             self._lengths = np.full(len(image), np.nan)
             return
         rest = image - (along[:, None, :] @ basis)[:, 0]
-        rest -= (np.swapaxes(basis @ rest[:, :, None], 1, 2) @ basis)[:, 0]  # once more removes what rounding left
-        self._basis[:, k + 1], self._lengths = _normalised(rest)
+        left = basis @ rest[:, :, None]
+        rest -= (np.swapaxes(left, 1, 2) @ basis)[:, 0]  # once more removes what rounding left
+        fresh, lengths = _normalised(rest)
+        # If that was most of it, the rest is rounding, too: the image lies in the span, and no direction is new.
+        is_new = np.max(np.abs(left), axis=(1, 2)) < lengths
+        self._basis[:, k + 1] = np.where(is_new[:, None], fresh, 0.0)
+        self._lengths = np.where(is_new, lengths, 0.0)
 
     def solve(self) -> tuple[Matrix, Matrix]:
         """The largest eigenvalues on the basis, and the residuals of their vectors; NaN where something overflowed."""

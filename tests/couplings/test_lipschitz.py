@@ -31,6 +31,19 @@ def test_close_eigenvalues_are_covered_by_the_margin():
     assert 1.0 <= estimate <= 1.01
 
 
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_where_few_eigenvalues_differ_rounding_is_not_taken_for_a_direction(dtype):
+    """A projector maps its image to itself: the second vector already lies in the span of the first two."""
+    for seed in range(100):
+        rng = np.random.default_rng(seed)
+        size = int(rng.integers(2, 60))
+        basis = np.linalg.qr(rng.normal(size=(size, int(rng.integers(1, size + 1)))))[0]
+        projector, memory = (basis @ basis.T).astype(dtype), {}
+        for _ in range(2):  # cold and warm
+            estimate = power_iteration(lambda v, A=projector: A @ v.astype(dtype), start_vector(size), memory)
+            assert 1.0 <= estimate <= 1.0101
+
+
 def test_a_direction_that_the_old_vector_misses_is_found():
     memory = {"power": np.array([1.0, 0.0, 0.0])}
     grown = np.array([1.0, 5.0, 0.5])
