@@ -386,6 +386,37 @@ def test_a_gradient_that_is_lost_in_the_values_rounding_is_said_to_be_untested()
     assert "told nothing" not in " ".join(honest.certificate.assumptions)
 
 
+@pytest.mark.parametrize("quadratic", [True, False])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32], ids=["float64", "float32"])
+@pytest.mark.parametrize("factor", [0.9, 1.1])
+def test_a_gradient_ten_percent_wrong_never_counts_as_tested(factor, dtype, quadratic):
+    """Under whatever offset of ``H``: it is found out, or the test is said to have told nothing."""
+    y = np.random.default_rng(0).normal(size=20)
+
+    def value(x):
+        return 0.5 * np.sum((x - y) ** 2) if quadratic else np.sum(np.log1p((x - y) ** 2))
+
+    def gradient(x):
+        return x - y if quadratic else 2 * (x - y) / (1 + (x - y) ** 2)
+
+    def first_check(offset, factor):
+        H = couplings.Functions(
+            lambda z: float(dtype(offset + value(z["x"]))),
+            {"x": lambda z: (factor * gradient(z["x"])).astype(dtype)},
+            hessian={"x": lambda z, v: dtype(factor) * v} if quadratic else None,
+        )
+        solver = tecu.Solver(tecu.Problem(H, {"x": terms.Zero()}), tecu.ProxLinear())
+        start = {"x": np.random.default_rng(1).normal(size=20).astype(dtype)}
+        return solver.run(start, stop=stop.MaxIter(0)).state.checks[0]
+
+    honest = first_check(0.0, 1.0)
+    assert honest.passed
+    assert not honest.untold
+    for power in range(-2, 16 if dtype is np.float64 else 8):
+        check = first_check(10.0**power, factor)
+        assert check.untold or not check.passed, f"1e{power}: {check}"
+
+
 def test_a_run_that_converges_is_not_said_to_be_untested():
     """Its last gradient is lost in rounding; the first one was not."""
     rng = np.random.default_rng(0)

@@ -22,7 +22,7 @@ SHORTER = (
     1 / 256,
 )  # a difference over a shorter step, where the third derivative or H's domain spoils the first
 STORED, OTHERS = 5_000, 500  # entries of a sparse block whose gradient is tested, at most
-TELLING, CLEAR = 0.25, 0.01  # a difference whose noise hides the first share of it tells nothing; the second, little
+TELLING, CLEAR = 0.05, 0.01  # a difference whose noise hides the first share of it tells nothing; the second, little
 SMALL = 2**18  # entries of a sparse block whose gradient is formed as a whole
 AUDIT_EVERY = 25  # one visit in this many, at a random place: 4 %
 
