@@ -174,6 +174,10 @@ class Restricted:
         """
         return abs(value)
 
+    def rounds_unsaid(self) -> bool:
+        """Whether nobody says how ``H`` rounds (no ``magnitude`` of its own), so that it has to be measured."""
+        return type(self).magnitude is Restricted.magnitude
+
     # Between visits: after the last one of a sweep the solver asks for ``H`` where the next one will start.
 
     def settle(self, u: Array) -> float:

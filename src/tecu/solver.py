@@ -260,6 +260,7 @@ class Solver:
                 lyapunov_weight=standing[block].weight, previous_term=standing[block].term,
                 previous_size=standing[block].size, previous_coupling=known, seed=(self.seed, 2, index),
             )  # fmt: skip
+            sub.measure_noise(self.problem.coupling)
             step = self.updates[block].visit(sub)
             h = sub.coupling_value_at_previous()
             value = h + math.fsum(s.term for s in standing.values())

@@ -11,7 +11,8 @@ import numpy as np
 from tecu import arrays
 from tecu.arrays import Array
 from tecu.backtracking import backtrack, seen_curvature
-from tecu.protocols import Blocks, Memory, ProxStep, Restricted, Term, treats_entries_alike
+from tecu.noise import POINTS, value_noise
+from tecu.protocols import Blocks, Coupling, Memory, ProxStep, Restricted, Term, treats_entries_alike
 
 if TYPE_CHECKING:
     from tecu.problem import Problem
@@ -346,6 +347,16 @@ class SubProblem:
         return float(self._cache["size"])
 
     def value_slack(self, *values: float) -> float:
-        """How far values of ``H`` that should be equal may differ: ``8 sqrt(terms summed)`` units in the last place."""
+        """How far values of ``H`` that should be equal may differ: ``8 sqrt(terms summed)`` units in the last place.
+
+        A user's own ``H`` may sum more terms than the block has entries: then 8 deviations of the noise that was seen.
+        """
         largest = max((self.smooth.magnitude(v) for v in values), default=0.0)
-        return 8.0 * math.sqrt(math.prod(self.previous.shape)) * arrays.unit_roundoff(self.previous) * largest
+        said = math.sqrt(math.prod(self.previous.shape)) * arrays.unit_roundoff(self.previous) * largest
+        return 8.0 * max(said, float(self.memory.get("noise", 0.0)))
+
+    def measure_noise(self, coupling: Coupling) -> None:
+        """Look how much ``H`` rounds, where nobody says it: at visits 0, 1, 2, 4, 8, ... of the block."""
+        if self.visits & (self.visits - 1) == 0 and self.smooth.rounds_unsaid():
+            self.counters.values += POINTS
+            self.memory["noise"] = value_noise(coupling, self.others, np.random.default_rng((*self.seed, 5)))

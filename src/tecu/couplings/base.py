@@ -28,6 +28,10 @@ class QuadraticRestricted(Restricted):
         """``True``."""
         return True
 
+    def rounds_unsaid(self) -> bool:
+        """``False``: sums are taken in float64."""
+        return False
+
     def hessian(self, v: Array) -> Array:
         """The second derivative applied to ``v``."""
         raise NotImplementedError  # abstract: a subclass has it
