@@ -96,7 +96,16 @@ def beaten_prox(sub: SubProblem, x: Array, tau: float, point: Array, *, thorough
             return -math.inf
         gain = term - value + tau * (along - 0.5 * length * length)
         slope = tau * (2 * far + length)
-        return gain - slope * (lean + 8 * r * length) - 64 * r * shape * (abs(term) + abs(value))
+        found = gain - slope * (lean + 8 * r * length) - 64 * r * shape * (abs(term) + abs(value))
+        return found if found <= 0.0 else found - slope * stray(rival)
+
+    def stray(rival: Array) -> float:
+        """How far a rival lies outside of its set if no entry is by more than a set lets it, ``32 r sqrt(size)``."""
+        if not has_entries:
+            return 0.0
+        outside = rival - arrays.as_kind(sub.term.prox(rival, r / tau), point)
+        most = float(np.max(np.abs(arrays.host(outside)), initial=0.0))
+        return arrays.norm(outside) if most <= 32 * r * shape * max(1.0, size) else 0.0
 
     def on_line(direction: Array, *places: float) -> Iterator[float]:
         """The excesses at ``point + place * direction``, and where the slope seen there says that the minimum is."""

@@ -148,6 +148,8 @@ class Problem:
                     f"block {block!r}: start lies outside the domain of {term!r} (its value there is {value}); "
                     "problem.project(start) gives the nearest point inside"
                 )
+            if value == 0.0:
+                z[block] = _well_inside(term, z[block])
         self._require_one_precision(z)
         value = float(self.coupling.value(z))
         if not math.isfinite(value):
@@ -167,6 +169,20 @@ class Problem:
                 f"the blocks of start are torch tensors of several precisions, {precisions}, which "
                 f"{self.coupling!r} does not take together; convert them to one, as with .double()"
             ) from error
+
+
+def _well_inside(term: Term, x: Array) -> Array:
+    """``x`` where the term is 0 to rounding; the nearest point of its set where many entries are outside at once.
+
+    A set may let each entry stray by ``32 r sqrt(size)``; that of one point as a whole is what later tests allow for.
+    """
+    if arrays.is_elsewhere(x):
+        return x
+    inside = arrays.as_kind(term.prox(x, 1.0), x)
+    if tuple(inside.shape) != tuple(x.shape):
+        return x  # the first visit says so
+    r = arrays.unit_roundoff(x) * max(1.0, arrays.norm(x))
+    return inside if 8 * r < arrays.distance(x, inside) <= 32 * r * math.prod(x.shape) else x
 
 
 def _checked_block(block: str, x: Any) -> Array:
