@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from tecu import arrays
-from tecu.protocols import Blocks, Coupling
+from tecu.protocols import Blocks
 
-POINTS, ORDER = 16, 6
+POINTS, ORDER = 12, 6
 STEPS = (1 / 4, 3 / 8, 1 / 2)  # powers of the unit round-off: the first is the longest
 MOST = 2 / 3  # r^MOST |H| is the most that passes for rounding: what jumps more is no function
 
 
-def value_noise(coupling: Coupling, z: Blocks, rng: np.random.Generator) -> float:
+def value_noise(value: Callable[[Blocks], float], z: Blocks, rng: np.random.Generator) -> float:
     r"""The standard deviation of the rounding errors of ``H`` near ``z``; 0 where it cannot be told.
 
     ``H`` at points of a short line through ``z``, differenced six times (Hamming's table, as in More and Wild 2011).
@@ -29,13 +30,13 @@ def value_noise(coupling: Coupling, z: Blocks, rng: np.random.Generator) -> floa
     r = max(arrays.unit_roundoff(x) for x in dense.values())
     signs = {block: rng.choice((-1.0, 1.0), size=tuple(x.shape)) for block, x in dense.items()}
 
-    def value(share: float) -> float:
+    def value_at(share: float) -> float:
         moved = {block: x * arrays.from_numpy(1.0 + share * signs[block], x) for block, x in dense.items()}
-        return float(coupling.value({**z, **moved}))
+        return value({**z, **moved})
 
     for power in STEPS:
         with np.errstate(all="ignore"):
-            values = np.array([value(math.pow(r, power) * k) for k in range(-POINTS // 2, POINTS // 2)])
+            values = np.array([value_at(math.pow(r, power) * k) for k in range(-POINTS // 2, POINTS // 2)])
         size = abs(float(values[POINTS // 2]))  # at z itself
         if not (size > 0.0 and np.all(np.isfinite(values))):
             continue

@@ -228,6 +228,8 @@ class Embed:
                     return replace(step, fault=prox_fault(sub, found), claim=claim_of(found))
             tau *= 2.0
             point, tau = sub.prox_gradient_step(sub.previous, gradient, tau)
+        if sub.measure_noise():  # H may round more than was known
+            return self._fall_back(sub, rule, inner)
         fault = (
             f"no step of block {sub.block!r} lowers its sub-problem: gradient, prox, values and constants do not agree"
         )
