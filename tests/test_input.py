@@ -67,6 +67,7 @@ def test_bad_starts(start, error, words):
         (lambda: tecu.FixedTolerance(0.0), ["positive"]),
         (lambda: tecu.SummableTolerance(1.0, power=1.0), ["power"]),
         (lambda: stop.MaxIter(-1), ["-1"]),
+        (lambda: tecu.Proximal(10**400), ["eta > 0"]),  # no float holds it
     ],
 )
 def test_bad_settings(make, words):

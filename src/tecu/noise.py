@@ -4,16 +4,39 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tecu import arrays
 from tecu.protocols import Blocks
 
+if TYPE_CHECKING:
+    from tecu.subproblem import SubProblem
+
+VISITS = frozenset(16**k for k in range(16))  # of a block, at which its coupling is measured
+COARSE = 1e-12  # unit round-off: in float64 the sums of a visit are far from what its tests allow for
 POINTS, ORDER = 12, 6
 STEPS = (1 / 4, 3 / 8, 1 / 2)  # powers of the unit round-off: the first is the longest
 MOST = 2 / 3  # r^MOST |H| is the most that passes for rounding: what jumps more is no function
+
+
+def measure(sub: SubProblem) -> bool:
+    """Note in the block's memory how much ``H`` rounds, where nobody says it; whether that was done, once a visit.
+
+    :meth:`~tecu.SubProblem.value_slack` allows for it.
+    """
+    measured = sub.memory.get("noise_visit") == sub.visits
+    if measured or not arrays.unit_roundoff(sub.previous) > COARSE or not sub.smooth.rounds_unsaid():
+        return False
+
+    def value(z: Blocks) -> float:
+        sub.counters.values += 1
+        return float(sub.smooth.coupling.value(z))
+
+    noise = value_noise(value, sub.others, np.random.default_rng((*sub.seed, 5)))
+    sub.memory.update(noise=noise, noise_visit=sub.visits)
+    return True
 
 
 def value_noise(value: Callable[[Blocks], float], z: Blocks, rng: np.random.Generator) -> float:

@@ -1,18 +1,22 @@
-"""What counts as a number in the settings of updates, rules and solvers."""
+"""What counts as a number in the settings of updates, rules, solvers and estimators."""
 
 from __future__ import annotations
 
 import math
+import numbers
 from typing import Any
-
-import numpy as np
 
 
 def is_number(x: Any) -> bool:
-    """Whether ``x`` is a real number, perhaps an infinite one; ``True``, NaN and an array are none."""
-    return isinstance(x, int | float | np.integer | np.floating) and not isinstance(x, bool) and not math.isnan(x)
+    """Whether ``x`` is a real number that a float can hold, perhaps an infinite one; ``True``, NaN, arrays are none."""
+    if not isinstance(x, numbers.Real) or isinstance(x, bool):
+        return False
+    try:
+        return not math.isnan(float(x))
+    except OverflowError:
+        return False
 
 
 def is_whole(x: Any) -> bool:
     """Whether ``x`` is a whole number."""
-    return isinstance(x, int | np.integer) and not isinstance(x, bool)
+    return isinstance(x, numbers.Integral) and not isinstance(x, bool)

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from tecu import arrays
+from tecu import arrays, noise
 from tecu.arrays import Array
 from tecu.certificate import Certificate, certify
 from tecu.checkpoint import fingerprint
@@ -31,7 +31,6 @@ from tecu.updates.proximal import Proximal, no_closed_form
 
 log = logging.getLogger("tecu")
 Callback = Callable[[State], bool | None]
-NOISE_VISITS = frozenset(4**k for k in range(32))  # of a block, at which a coupling is asked how much it rounds
 
 
 class _Diverged(Exception):
@@ -261,8 +260,8 @@ class Solver:
                 lyapunov_weight=standing[block].weight, previous_term=standing[block].term,
                 previous_size=standing[block].size, previous_coupling=known, seed=(self.seed, 2, index),
             )  # fmt: skip
-            if sub.visits in NOISE_VISITS:
-                sub.measure_noise()
+            if sub.visits in noise.VISITS:
+                noise.measure(sub)
             step = self.updates[block].visit(sub)
             h = sub.coupling_value_at_previous()
             value = h + math.fsum(s.term for s in standing.values())

@@ -11,7 +11,6 @@ import numpy as np
 from tecu import arrays
 from tecu.arrays import Array
 from tecu.backtracking import backtrack, seen_curvature
-from tecu.noise import value_noise
 from tecu.protocols import Blocks, Memory, ProxStep, Restricted, Term, treats_entries_alike
 
 if TYPE_CHECKING:
@@ -354,16 +353,3 @@ class SubProblem:
         largest = max((self.smooth.magnitude(v) for v in values), default=0.0)
         said = math.sqrt(math.prod(self.previous.shape)) * arrays.unit_roundoff(self.previous) * largest
         return 8.0 * max(said, float(self.memory.get("noise", 0.0)))
-
-    def measure_noise(self) -> bool:
-        """Look how much ``H`` rounds, where nobody says it; whether that was done, which once a visit is enough."""
-
-        def value(z: Blocks) -> float:
-            self.counters.values += 1
-            return float(self.smooth.coupling.value(z))
-
-        if "noise" in self._cache or not self.smooth.rounds_unsaid():
-            return False
-        self._cache["noise"] = value_noise(value, self.others, np.random.default_rng((*self.seed, 5)))
-        self.memory["noise"] = self._cache["noise"]
-        return True

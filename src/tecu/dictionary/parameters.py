@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import numbers
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +15,7 @@ from tecu.dictionary.coding import Matrix
 from tecu.dictionary.online import Coder
 from tecu.dictionary.rows import Rows
 from tecu.dictionary.solvers import NAMES
+from tecu.settings import is_number, is_whole
 
 log = logging.getLogger("tecu")
 AUTO_PENALTY = 0.003  # of the mean squared length of a sample: a coefficient must explain at least that much
@@ -67,11 +67,11 @@ def check_settings(model: Any) -> None:
     if isinstance(model.init, str) and model.init not in INITS:
         raise ValueError(f"init must be one of {', '.join(INITS)} or an array, got {model.init!r}")
     _at_least(model.max_iter, "max_iter", 1)
-    if not (_is_number(model.tol) and model.tol >= 0):
+    if not (is_number(model.tol) and model.tol >= 0):
         raise ValueError(f"tol must be a number >= 0, got {model.tol!r}")
     if model.n_components is not None:
         _at_least(model.n_components, "n_components", 1)
-    if model.code_bound is not None and not (_is_number(model.code_bound) and 0 < model.code_bound < np.inf):
+    if model.code_bound is not None and not (is_number(model.code_bound) and 0 < model.code_bound < np.inf):
         raise ValueError(f"code_bound must be a positive number or None, got {model.code_bound!r}")
     is_auto = isinstance(model.penalty, str) and model.penalty == "auto"
     if model.n_nonzero is not None:
@@ -80,7 +80,7 @@ def check_settings(model: Any) -> None:
             raise ValueError(
                 f"give penalty or n_nonzero, not both; got penalty={model.penalty!r}, n_nonzero={model.n_nonzero!r}"
             )
-    elif not is_auto and not (_is_number(model.penalty) and 0 < model.penalty < np.inf):
+    elif not is_auto and not (is_number(model.penalty) and 0 < model.penalty < np.inf):
         raise ValueError(f"penalty must be a positive number or 'auto', got {model.penalty!r}")
     _threads(model.n_jobs)
 
@@ -118,30 +118,15 @@ def _penalty(model: Any, rows: Rows, fitted: float | None) -> float:
     return chosen
 
 
-def _is_number(value: Any) -> bool:
-    """Whether it is one, and a float can hold it."""
-    if not isinstance(value, numbers.Real) or isinstance(value, bool):
-        return False
-    try:
-        float(value)
-    except OverflowError:
-        return False
-    return True
-
-
-def _is_integer(value: Any) -> bool:
-    return isinstance(value, numbers.Integral) and not isinstance(value, bool)
-
-
 def _at_least(value: Any, name: str, least: int) -> None:
-    if not _is_integer(value) or value < least:
+    if not is_whole(value) or value < least:
         raise ValueError(f"{name} must be an integer >= {least}, got {value!r}")
 
 
 def _threads(n_jobs: Any) -> int:
     if n_jobs is None:
         return 1
-    if not _is_integer(n_jobs) or n_jobs == 0:
+    if not is_whole(n_jobs) or n_jobs == 0:
         raise ValueError(f"n_jobs must be a non-zero integer or None, got {n_jobs!r}")
     cores = os.cpu_count() or 1
     return max(1, int(n_jobs) if n_jobs > 0 else cores + 1 + int(n_jobs))

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, Literal
 
-from tecu import arrays
+from tecu import arrays, noise
 from tecu.arrays import Array
 from tecu.audit import audit_claim, claim_of, prox_fault
 from tecu.inexact import Candidate, Estimate, Judgement, estimate, judge
@@ -228,7 +228,7 @@ class Embed:
                     return replace(step, fault=prox_fault(sub, found), claim=claim_of(found))
             tau *= 2.0
             point, tau = sub.prox_gradient_step(sub.previous, gradient, tau)
-        if sub.measure_noise():  # H may round more than was known
+        if noise.measure(sub):  # H may round more than was known
             return self._fall_back(sub, rule, inner)
         fault = (
             f"no step of block {sub.block!r} lowers its sub-problem: gradient, prox, values and constants do not agree"
