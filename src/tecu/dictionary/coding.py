@@ -19,7 +19,7 @@ Matrix = np.ndarray[Any, Any]
 PIVOT = 1e-3
 """An atom whose squared distance to the span of those already chosen is below this adds nothing but noise."""
 
-TILE = 1 << 18
+TILE = 1 << 19
 """Correlations at a time."""
 
 ENTRIES = 1 << 20
@@ -62,6 +62,10 @@ class Codes:
         indices = np.concatenate([part.indices[: part.indptr[-1]] for part in parts])
         data = np.concatenate([part.data[: part.indptr[-1]] for part in parts])
         return Codes(np.concatenate([np.zeros(1, np.int32), *ends]), indices, data)
+
+    def some(self, rows: slice) -> Codes:
+        """Some rows, which begin somewhere in the same memory."""
+        return Codes(self.indptr[rows.start : rows.stop + 1], self.indices, self.data)
 
     def trimmed(self) -> Codes:
         """The same without room for more."""

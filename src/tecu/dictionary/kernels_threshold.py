@@ -37,8 +37,10 @@ def hard_step(
     move>`` and ``||move||^2``. ``gradient`` is used up.
     """
     rows, m = gradient.shape
-    slopes = np.empty(m, gradient.dtype)
+    whole = m // BLOCK
+    slopes, tops = np.empty(m, gradient.dtype), np.empty(whole + 1, bits.dtype)
     one = gradient.dtype.type
+    integer = bits.dtype.type  # of 32 bits numba makes 64 wherever it may, at a third of the speed
     huge = one(np.inf)
     count = 0
     slope, square = 0.0, 0.0
@@ -48,15 +50,17 @@ def hard_step(
         for s in range(begin, end):
             slopes[s - begin] = g[old[s]]
             g[old[s]] = huge  # so that the scan finds it
+        for k in range(whole):  # by themselves, with ends that the compiler knows: several times faster
+            top = integer(0)
+            for j in range(BLOCK):
+                top = max(top, integer(b[k * BLOCK + j] & mask))
+            tops[k] = top
+        tops[whole] = mask  # of the rest, which is short
         s = begin
-        for start in range(0, m, BLOCK):
-            stop = min(start + BLOCK, m)
-            top = mask & 0
-            for j in range(start, stop):
-                top = max(top, b[j] & mask)
-            if top < least:
+        for k in range(whole + 1):
+            if tops[k] < least:
                 continue
-            for j in range(start, stop):
+            for j in range(k * BLOCK, min((k + 1) * BLOCK, m)):
                 if b[j] & mask < least:
                     continue
                 here, w = g[j], one(0)

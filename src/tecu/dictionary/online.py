@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -77,14 +77,6 @@ class Coder:
         return greedy(Y, D, gram, stop=stop, cap=cap, positive=self.lower >= 0).clipped(self.lower, self.upper)
 
 
-class Coded(NamedTuple):
-    """Some samples and their codes, and how many pairs of atoms these put together."""
-
-    samples: Matrix
-    codes: Codes
-    pairs: int
-
-
 class OnlineDictionary:
     """Atoms (rows of ``D``) with forgetting totals ``A = W'W`` and ``B = W'Y``.
 
@@ -124,13 +116,14 @@ class OnlineDictionary:
         What is ``judged`` are the codes of the batch, with the atoms that it was coded with; those of the batch before
         are sorted in meanwhile.
         """
-        parts = self._coded(samples, size, looseness, share, [] if judged is None else [judged.sort_in])
+        Y, codes = self._coded(samples, size, looseness, share, [] if judged is None else [judged.sort_in])
         self._forget_all(keep)
         if judged is None:
-            self._swept(parts, [])
+            self._swept(Y, codes, [])
             return
         before = np.diagonal(self.A).copy()
-        misfits = self._swept(parts, [partial(misfits_of, part.samples, part.codes, self.D) for part in parts])
+        looks = [partial(misfits_of, Y[rows], codes.some(rows), self.D) for rows in self.team.several(size)]
+        misfits = self._swept(Y, codes, looks)
         judged.add((np.diagonal(self.A).astype(np.float64) - before) / self.weight, misfits)
 
     def _coded(
@@ -140,28 +133,31 @@ class OnlineDictionary:
         looseness: float,
         share: float,
         beside: Sequence[Callable[[], object]],
-    ) -> list[Coded]:
+    ) -> tuple[Matrix, Codes]:
+        """The samples of a batch and their codes."""
         D = self.D
         gram, strips = self.team.gram_by_strips(D, self._gram)
         self._gram = gram
         cap = max(1, D.shape[1] // 3)
+        pieces = self.team.tapering(size)
+        Y = np.empty((size, D.shape[1]), D.dtype) if len(pieces) > 1 else samples(pieces[0])
 
-        def code(piece: slice, wait_for_gram: Callable[[], None]) -> Coded:
-            y = samples(piece)
+        def code(piece: slice, wait_for_gram: Callable[[], None]) -> Codes:
+            if len(pieces) > 1:
+                Y[piece] = samples(piece)
             wait_for_gram()
-            codes = self.coder(y, D, gram, cap, looseness, share)
-            lengths = np.diff(codes.indptr).astype(np.float64)  # their squares leave 32 bits
-            return Coded(y, codes, int(lengths @ lengths))
+            return self.coder(Y[piece], D, gram, cap, looseness, share)
 
-        return self.team.each_after(strips, code, self.team.tapering(size), beside)
+        return Y, Codes.stacked(self.team.each_after(strips, code, pieces, beside))
 
-    def _swept(self, parts: list[Coded], looks: Sequence[Callable[[], Any]]) -> list[Any]:
+    def _swept(self, Y: Matrix, codes: Codes, looks: Sequence[Callable[[], Any]]) -> list[Any]:
         """Add codes to the totals and sweep; beside that look at the atoms as they were. Returns what was seen."""
         from tecu.dictionary.kernels_atoms import add_totals_of
 
         D, A, B, team = self.D, self.A, self.B, self.team
-        add = partial(add_totals_of, [(part.codes, part.samples, self.weight) for part in parts], A, B, False)
-        if has_few_entries(A, more=sum(part.pairs for part in parts)):
+        add = partial(add_totals_of, [(codes, Y, self.weight)], A, B, False)
+        lengths = np.diff(codes.indptr).astype(np.float64)  # their squares leave 32 bits
+        if has_few_entries(A, more=int(lengths @ lengths)):
             return sweep_in_halves(D, A, B, add, self.ball, team, looks)
         adds = [partial(add, atoms) for atoms in team.slices(len(D))]
         seen = team.call([*adds, *looks])[len(adds) :]

@@ -77,15 +77,13 @@ class Workers:
         return _equal_slices(size, self.count)
 
     def tapering(self, size: int) -> list[slice]:
-        """``range(size)`` in slices that become smaller: half of it, a quarter, twice an eighth, shared out equally.
+        """Three quarters of ``range(size)`` in equal slices, one for each thread, and the rest in as many.
 
         Whoever is free does the next, so that nobody waits long for a thread that is slower today.
         """
-        if self.count == 1:
-            return _equal_slices(size, 1)
-        edges = (0, *(size - size // part for part in (2, 4, 8)), size)
-        cut = ((a, _equal_slices(b - a, self.count)) for a, b in pairwise(edges) if a < b)
-        return [slice(a + piece.start, a + piece.stop) for a, pieces in cut for piece in pieces] or [slice(0, 0)]
+        most = size - size // 4 if self.count > 1 else size
+        large, small = _equal_slices(most, self.count), _equal_slices(size - most, self.count)
+        return large + [slice(most + piece.start, most + piece.stop) for piece in small if most < size]
 
     def several(self, size: int) -> list[slice]:
         """``range(size)`` in equal slices, two for each thread: so that work that is not spread evenly is."""
@@ -195,7 +193,8 @@ class Workers:
         return gram, [partial(strip, piece) for piece in self._strips(len(rows))]
 
     def _strips(self, size: int) -> list[slice]:
-        count = max(1, min(self.count, size // SMALLEST_PIECE))
+        """Strips of equal work. One thread takes some, too: BLAS is slow to mirror a large symmetric product."""
+        count = max(1, min(2 * max(2, self.count), size // SMALLEST_PIECE))
         return _slices([round(size * (1 - math.sqrt(1 - i / count))) for i in range(count + 1)])
 
     def close(self) -> None:
