@@ -21,7 +21,14 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks._timing import interleaved
 from benchmarks.dictionary_judge import planted
-from benchmarks.dictionary_rivals import against_palm, against_scikit_learn, against_spams, many_samples, patches
+from benchmarks.dictionary_rivals import (
+    against_palm,
+    against_scikit_learn,
+    against_spams,
+    many_samples,
+    other_penalties,
+    patches,
+)
 from tecu import stop
 from tecu.dictionary import L0DictionaryLearning, coding, sweeps
 from tecu.dictionary.data import SIZES
@@ -239,7 +246,7 @@ def memory(seeds):
 
 FIGURES = {
     "floors": floors, "palm": against_palm, "spams": against_spams, "patches": patches,
-    "scikit-learn": against_scikit_learn, "many": many_samples,
+    "scikit-learn": against_scikit_learn, "many": many_samples, "penalties": other_penalties,
     "threads": threads, "criterion": criterion, "compiling": compiling, "memory": memory,
 }  # fmt: skip
 

@@ -114,6 +114,23 @@ def many_samples(seeds):
               f"with passes over all of them, the mean of {len(seeds)} seeds", flush=True)  # fmt: skip
 
 
+def other_penalties(seeds):
+    """First gains that are a share of the samples, as they are, against gains in units of the penalty alone."""
+    for share in (0.1, 0.3, 1.0, 3.0):
+        objectives, found = [], []
+        for seed in seeds:
+            X, D0, penalty, _, truth = planted(64, seed)
+            for limits in ({}, {"LEAST_SHARE": 0.0, "MOST_SHARE": math.inf}):
+                with patched(online, **limits):
+                    model = L0DictionaryLearning(len(D0), penalty=share * penalty, random_state=seed).fit(X)
+                objectives.append(model.objective_)
+                found.append(recovered(model.components_, truth))
+        ratio = np.exp(np.mean(np.diff(np.log(objectives).reshape(-1, 2)[:, ::-1])))
+        own, other = np.mean(np.reshape(found, (-1, 2)), axis=0)
+        print(f"{share:g} of the penalty, n = 64: objective {ratio:.3f} of that with gains in units of the penalty "
+              f"alone; planted atoms found {own:.1%} against {other:.1%}", flush=True)  # fmt: skip
+
+
 def planted_samples(samples, n, atoms, nonzero, seed):
     X, D, _ = make_sparse_data(samples, n, atoms, nonzero, 30, seed)
     return X.astype(np.float32), D, 3e-3 * nonzero
