@@ -127,12 +127,6 @@ def _same(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> bool:
     return a is b or np.array_equal(a, b)
 
 
-def abs_sum(x: Array) -> float:
-    """``sum |x|``, summed in float64, without a copy of the whole."""
-    flat = host(x).ravel("K")
-    return math.fsum(float(np.sum(np.abs(piece), dtype=np.float64)) for (piece,) in pieces(flat))
-
-
 def norm(x: Array) -> float:
     """The Frobenius norm of ``x``, without overflow or underflow on the way."""
     if is_elsewhere(x):

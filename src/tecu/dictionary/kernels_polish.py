@@ -210,11 +210,10 @@ def codes_of(
     s1, s2 = supports[0], supports[1]
     change, settled, place = 0.0, np.int64(0), np.int64(0)
     for p in range(samples):
-        row = p % height
-        if row == 0:
-            size = min(height, samples - p)
-            np.dot(Y[p : p + size], D.T, tile[:size])
-        c = tile[row]
+        if p % height == 0:
+            end_of_tile = min(p + height, samples)
+            np.dot(Y[p:end_of_tile], D.T, tile[: end_of_tile - p])
+        c = tile[p % height]
         begin, end = starts[p], starts[p + 1]
         before = penalty * (end - begin)
         for s in range(begin, end):

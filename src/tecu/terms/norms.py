@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from tecu.arrays import Array, abs_sum, copy, count_nonzero, inner, namespace, norm
+from tecu.arrays import Array, copy, count_nonzero, host, inner, namespace, norm, pieces
 from tecu.terms.base import (
     Addable,
     Entrywise,
@@ -165,7 +165,7 @@ class L1(Addable):
 
     def value(self, x: Array) -> float:
         """``weight * sum |x|``."""
-        return self.weight * abs_sum(stored(x))
+        return self.weight * _abs_sum(stored(x))
 
     def prox(self, x: Array, step: float) -> Array:
         """``sign(x) max(|x| - weight step, 0)``."""
@@ -283,3 +283,9 @@ def group_distances(x: Array, g: Array, weight: float, axis: int) -> Array:
     away = slope - weight * scaled / np.where(at_zero, 1.0, norms)
     _, outside, size = slice_norms(np.where(at_zero, slope, away), axis)
     return np.where(at_zero, np.maximum(outside * size - weight, 0.0), outside * size)
+
+
+def _abs_sum(x: Array) -> float:
+    """``sum |x|``, summed in float64, without a copy of the whole."""
+    flat = host(x).ravel("K")
+    return math.fsum(float(np.sum(np.abs(piece), dtype=np.float64)) for (piece,) in pieces(flat))
