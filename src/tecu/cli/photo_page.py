@@ -26,7 +26,9 @@ def write_photo_page(path: str, outcomes: Sequence[Outcome], settings: Settings)
     for outcome in done[:MOST_PHOTOS]:
         sections += _sections(outcome, enhancer, settings, plots=len(done) <= MOST_PLOTTED)
     left_out = len(done) - MOST_PHOTOS
-    lead = f"Method {settings.method}, strength {settings.strength:g}; {len(done)} photos."
+    lead = (
+        f"Method {settings.method}, strength {settings.strength:g}; {len(done)} photo{'' if len(done) == 1 else 's'}."
+    )
     lead += f" The last {left_out} are not shown." if left_out > 0 else ""
     write_page(path, TITLE, sections, lead, overwrite=settings.overwrite or is_made_anew(path, settings))
 
