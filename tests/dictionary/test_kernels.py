@@ -3,7 +3,7 @@
 import os
 import subprocess
 import sys
-from itertools import pairwise
+from itertools import islice, pairwise
 
 import numpy as np
 import pytest
@@ -272,13 +272,13 @@ def test_what_a_column_sweep_says_of_its_dictionary_is_what_the_engine_finds_by_
     H = BatchedFactorization(size * rng.normal(size=(300, 12)), [slice(0, 300)], team)
     problem = tecu.Problem(H, {"W0": terms.L0(1.0), "D": terms.UnitColumns(ball=ball)})
     sub = tecu.SubProblem.of(problem, "D", {"W0": csr_array(size * codes), "D": D}, eta=3.0 * size**2)
-    said = next(ColumnSweeps(ball)(sub, D))
+    for said in islice(ColumnSweeps(ball)(sub, D), 3):  # the first pass in halves, then in turn
+        found = estimate(sub, tecu.Candidate(said.u), said.tau)
+        np.testing.assert_allclose(said.prox_point, found.point, atol=1e-13)
+        np.testing.assert_allclose(said.numbers.error_norm, found.error_norm, rtol=1e-9)
+        np.testing.assert_allclose(said.numbers.error_along_move, found.error_along_move, rtol=1e-9)
+        np.testing.assert_allclose(said.numbers.change, found.rise[0], rtol=1e-9)
     team.close()
-    found = estimate(sub, tecu.Candidate(said.u), said.tau)
-    np.testing.assert_allclose(said.prox_point, found.point, atol=1e-13)
-    np.testing.assert_allclose(said.numbers.error_norm, found.error_norm, rtol=1e-9)
-    np.testing.assert_allclose(said.numbers.error_along_move, found.error_along_move, rtol=1e-9)
-    np.testing.assert_allclose(said.numbers.change, found.rise[0], rtol=1e-9)
 
 
 @pytest.mark.parametrize("share", [0.01, 0.3])
@@ -305,54 +305,52 @@ def test_the_judge_sees_the_atoms_that_a_batch_was_coded_with_however_many_threa
         np.testing.assert_allclose(one, two, atol=1e-9)
 
 
-@pytest.mark.parametrize("m", [150, 500])
-def test_threads_give_the_same_sweep(m, monkeypatch):
-    monkeypatch.setattr(sweeps, "LARGE_SWEEP", 0)  # small ones are shared out, too
-    rng = np.random.default_rng(m)
-    W, Y = rng.normal(size=(300, m)) * (rng.random((300, m)) < 0.1), rng.normal(size=(300, 130))
-    D = rng.normal(size=(m, 130))
-    D /= np.linalg.norm(D, axis=1, keepdims=True)
-    A, B = plain.totals(W, Y)
-    expected = plain.sweep(D, A, B, 0.0, False)
-    team = Workers(2)
-    for options in ({}, {"team": team}):
-        new = D.copy()
-        sweeps.sweep(new, D, A, B, **options)
-        np.testing.assert_allclose(new, expected, atol=1e-10)
-    np.testing.assert_allclose(team.gram(D), D @ D.T, atol=1e-14)
+def test_threads_give_the_same_gram_matrix():
+    D, team = np.random.default_rng(0).normal(size=(500, 130)), Workers(2)
+    np.testing.assert_allclose(team.gram(D), D @ D.T, atol=1e-12)
     team.close()
 
 
 @pytest.mark.parametrize("scale", [1.0, 2.0**60])  # the lengths of large totals leave the range of float32
 @pytest.mark.parametrize("ball", [False, True])
+@pytest.mark.parametrize("share", [0.02, 0.2])  # entry by entry; by matrix products
 @pytest.mark.parametrize("threads", [1, 2, 3])
-def test_a_sweep_in_halves_shows_each_half_the_other_as_it_was(threads, ball, scale):
+def test_a_sweep_in_halves_shows_each_half_the_other_as_it_was(threads, share, ball, scale):
     rng = np.random.default_rng(2)
-    m = 151
-    W, Y = rng.normal(size=(300, m)) * (rng.random((300, m)) < 0.02), rng.normal(size=(300, 10))
+    m, eta = 251, 3.0
+    W, Y = rng.normal(size=(300, m)) * (rng.random((300, m)) < share), rng.normal(size=(300, 10))
     D = rng.normal(size=(m, 10))
     D /= np.linalg.norm(D, axis=1, keepdims=True)
     A, B = plain.totals(W, Y)
-    halves = np.arange(75), np.arange(75, m)
+    assert sweeps.has_few_entries(A) == (share == 0.02)
+    halves = np.arange(125), np.arange(125, m)
     expected = np.empty_like(D)
     for own, other in (halves, halves[::-1]):
         order = np.concatenate([own, other])  # those that come first see the rest as it was
-        expected[own] = plain.sweep(D[order], A[np.ix_(order, order)], B[order], 0.0, ball)[: len(own)]
+        expected[own] = plain.sweep(D[order], A[np.ix_(order, order)], B[order], eta, ball)[: len(own)]
+
+    def objective(x):
+        return 0.5 * np.sum((A @ x) * x) - np.sum(B * x) + 0.5 * eta * np.sum((x - D) ** 2)
+
     new, team = D.astype(np.float32), Workers(threads)
-    A, B = (total.astype(np.float32) * np.float32(scale) for total in (A, B))
-    totals = np.zeros_like(A), np.zeros_like(B)
+    old, large = new.copy(), [total.astype(np.float32) * np.float32(scale) for total in (A, B)]
+    totals = [np.zeros_like(total) for total in large]
 
     def add(atoms):
-        for total, more in zip(totals, (A, B), strict=True):
+        for total, more in zip(totals, large, strict=True):
             total[atoms] += more[atoms]
 
-    answers = sweeps.sweep_in_halves(new, *totals, add, ball, team, [lambda: new.copy(), lambda: "beside"])
+    beside = [lambda: new.copy(), lambda: "beside"]
+    descent, answers = sweeps.sweep_in_halves(new, old, *totals, eta * scale, ball, team, add, beside)
+    bent = sum(call() for call in sweeps.bend_between_halves(totals[0], new - old, team))
     team.close()
-    assert all(np.array_equal(total, more) for total, more in zip(totals, (A, B), strict=True))
+    assert all(np.array_equal(total, more) for total, more in zip(totals, large, strict=True))
     np.testing.assert_allclose(new, expected, atol=1e-5)
-    np.testing.assert_array_equal(answers[0], D.astype(np.float32))
+    np.testing.assert_allclose((descent - bent) / scale, objective(D) - objective(expected), rtol=1e-4)
+    assert abs(bent) > 1e-3 * abs(descent)  # or this would not see that it was left out
+    np.testing.assert_array_equal(answers[0], old)
     assert answers[1:] == ["beside"]
-    assert np.abs(expected - plain.sweep(D, A / scale, B / scale, 0.0, ball)).max() > 1e-3  # another sweep than in turn
+    assert np.abs(expected - plain.sweep(D, A, B, eta, ball)).max() > 1e-3  # another sweep than in turn
 
 
 ONCE = """

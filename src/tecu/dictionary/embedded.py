@@ -6,7 +6,7 @@ They know more of their result than the solver could compute cheaply, and say so
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -16,7 +16,7 @@ import numpy as np
 from tecu.arrays import Array
 from tecu.dictionary.blocks import CodesOfBatch, Dictionary
 from tecu.dictionary.coding import Codes, Matrix, descend, greedy, polish_samples
-from tecu.dictionary.sweeps import sweep
+from tecu.dictionary.sweeps import bend_between_halves, sweep, sweep_in_halves
 from tecu.inexact import Candidate, Numbers
 from tecu.protocols import Memory
 from tecu.subproblem import SubProblem
@@ -153,7 +153,10 @@ def _stack(parts: list[Any]) -> Any:
 
 @dataclass(frozen=True)
 class ColumnSweeps:
-    """One pass of exact minimisation over the atoms after the other, on the totals ``A`` and ``B``."""
+    """One pass of exact minimisation over the atoms after the other, on the totals ``A`` and ``B``.
+
+    In the first pass each half of the atoms sees the other as it was: that is for two threads, and mostly enough.
+    """
 
     ball: bool = False
     endless = True
@@ -163,19 +166,34 @@ class ColumnSweeps:
         smooth = sub.smooth
         assert isinstance(smooth, Dictionary)
         atoms, previous = np.array(u.T, order="C"), np.ascontiguousarray(sub.previous.T)
-        curvature, descent = _known_curvature(smooth, sub.memory), 0.0
-        while True:
-            if curvature is None:
-                curvature = smooth.lipschitz(sub.memory)
-                sub.memory.update(dictionary_curvature=curvature, largest_total=smooth.largest_total)
-            descent += sweep(atoms, previous, smooth.A, smooth.B, sub.eta, self.ball, smooth.coupling.team)
-            yield self.candidate(sub, smooth, atoms, previous, -descent, curvature + sub.eta)
-            curvature = None  # that was not accepted: see what it is now
+        A, B, team = smooth.A, smooth.B, smooth.coupling.team
+        start, curvature = atoms.copy(), _known_curvature(smooth, sub.memory)
+        beside = [partial(_curvature, smooth, sub.memory)] if curvature is None else []
+        descent, answers = sweep_in_halves(atoms, previous, A, B, sub.eta, self.ball, team, beside=beside)
+        curvature = answers[0] if curvature is None else curvature
+        bends = bend_between_halves(A, atoms - start, team)
+        candidate, bent = self.candidate(sub, smooth, atoms, previous, -descent, curvature + sub.eta, bends)
+        yield candidate
+        descent -= bent
+        while True:  # that was not accepted
+            curvature = _curvature(smooth, sub.memory)
+            descent += sweep(atoms, previous, A, B, sub.eta, self.ball)
+            yield self.candidate(sub, smooth, atoms, previous, -descent, curvature + sub.eta)[0]
 
     def candidate(
-        self, sub: SubProblem, smooth: Dictionary, atoms: Matrix, previous: Matrix, change: float, tau: float
-    ) -> Candidate:
-        """The prox point of ``atoms``, its error and its change of the sub-problem, for two matrix products."""
+        self,
+        sub: SubProblem,
+        smooth: Dictionary,
+        atoms: Matrix,
+        previous: Matrix,
+        change: float,
+        tau: float,
+        more: Sequence[Callable[[], float]] = (),
+    ) -> tuple[Candidate, float]:
+        """The prox point of ``atoms``, its error and its change of the sub-problem, for two matrix products.
+
+        The change of ``atoms`` themselves is ``change`` and the sum of ``more``, which is returned, too.
+        """
         from tecu.dictionary.kernels_error import error_products, prox_points
 
         A, B, eta, team = smooth.A, smooth.B, sub.eta, smooth.coupling.team
@@ -195,12 +213,22 @@ class ColumnSweeps:
             )
             return found
 
-        slices = team.slices(len(atoms))
-        squares, along, onwards = zip(
-            *team.each_after([partial(step, rows) for rows in slices], judge, slices), strict=True
-        )
-        numbers = Numbers(tau * math.sqrt(sum(squares)), tau * sum(along), change + sum(onwards))
-        return Candidate(atoms.copy().T, prox_point=points.T, tau=tau, numbers=numbers)
+        slices, bent = team.slices(len(atoms)), [0.0] * len(more)
+
+        def add(i: int) -> None:
+            bent[i] = more[i]()
+
+        first = [*(partial(step, rows) for rows in slices), *(partial(add, i) for i in range(len(more)))]
+        squares, along, onwards = zip(*team.each_after(first, judge, slices), strict=True)
+        numbers = Numbers(tau * math.sqrt(sum(squares)), tau * sum(along), change + sum(bent) + sum(onwards))
+        return Candidate(atoms.copy().T, prox_point=points.T, tau=tau, numbers=numbers), sum(bent)
+
+
+def _curvature(smooth: Dictionary, memory: Memory) -> float:
+    """``||W||_2^2``, to be remembered."""
+    curvature = smooth.lipschitz(memory)
+    memory.update(dictionary_curvature=curvature, largest_total=smooth.largest_total)
+    return curvature
 
 
 def _known_curvature(smooth: Dictionary, memory: Memory) -> float | None:

@@ -157,11 +157,11 @@ class OnlineDictionary:
         D, A, B, team = self.D, self.A, self.B, self.team
         add = partial(add_totals_of, [(codes, Y, self.weight)], A, B, False)
         lengths = np.diff(codes.indptr).astype(np.float64)  # their squares leave 32 bits
-        if has_few_entries(A, more=int(lengths @ lengths)):
-            return sweep_in_halves(D, A, B, add, self.ball, team, looks)
+        if has_few_entries(A, more=int(lengths @ lengths)):  # then few pairs of atoms have to agree
+            return sweep_in_halves(D, D, A, B, 0.0, self.ball, team, add, looks)[1]
         adds = [partial(add, atoms) for atoms in team.slices(len(D))]
         seen = team.call([*adds, *looks])[len(adds) :]
-        sweep(D, D, A, B, 0.0, self.ball, team)
+        sweep(D, D, A, B, 0.0, self.ball)
         return seen
 
     def __getstate__(self) -> dict[str, Any]:
