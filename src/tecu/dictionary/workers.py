@@ -77,13 +77,17 @@ class Workers:
         return _equal_slices(size, self.count)
 
     def tapering(self, size: int) -> list[slice]:
-        """Three quarters of ``range(size)`` in equal slices, one for each thread, and the rest in as many.
+        """``range(size)`` in slices, one for each thread at a time: half of it, a quarter, an eighth, and the rest.
 
         Whoever is free does the next, so that nobody waits long for a thread that is slower today.
         """
-        most = size - size // 4 if self.count > 1 else size
-        large, small = _equal_slices(most, self.count), _equal_slices(size - most, self.count)
-        return large + [slice(most + piece.start, most + piece.stop) for piece in small if most < size]
+        if self.count == 1:
+            return _slices([0, size])
+        edges = [0]
+        for share in (2, 2, 2, 1):
+            begin = edges[-1]
+            edges += [begin + piece.stop for piece in _equal_slices((size - begin) // share, self.count)]
+        return _slices(edges)
 
     def several(self, size: int) -> list[slice]:
         """``range(size)`` in equal slices, two for each thread: so that work that is not spread evenly is."""
