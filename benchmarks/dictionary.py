@@ -53,7 +53,7 @@ def floors(seeds):
         gram = D0 @ D0.T
         old = coding.greedy(X, D0, gram, stop=8 * penalty, cap=8).csr(len(D0))
         began = time.process_time()
-        coding.polish_samples(X, D0, D0 @ D0.T, old, slice(0, len(X)), penalty=8 * penalty, cap=40, restart=0)
+        coding.polished(X, D0, D0 @ D0.T, old, penalty=8 * penalty, cap=40, restart=0)
         sweeps.sweep(D0.copy(), D0, gram, D0)
         return time.process_time() - began
 

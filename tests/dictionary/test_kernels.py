@@ -65,18 +65,43 @@ def test_polished_codes_are_settled_and_never_worse(seed, restart, shift, m):
     G, C, penalty = D @ D.T, X @ D.T, 0.03
     rng = np.random.default_rng(seed)
     old = np.where(rng.random((len(X), len(D))) < 0.1, rng.normal(size=(len(X), len(D))), 0.0)
-    codes, claimed, unsettled = coding.polish_samples(
-        X, D, G, csr_array(old), slice(0, len(X)), penalty=penalty, cap=len(D), shift=shift, restart=restart
-    )
+    found = coding.polished(X, D, G, csr_array(old), penalty=penalty, cap=len(D), shift=shift, restart=restart)
     shifted, pulled = G + shift * np.eye(len(G)), C + shift * old
-    new = codes.csr(len(D)).toarray()
+    new = found.codes.csr(len(D)).toarray()
     change = 0.0
     for c, w, v in zip(pulled, new, old, strict=True):
         assert plain.is_settled(shifted, c, w, penalty)
         change += plain.value(shifted, c, w, penalty) - plain.value(shifted, c, v, penalty)
-    assert unsettled == 0
+    assert found.unsettled == 0
     assert change <= 1e-9
-    np.testing.assert_allclose(claimed, change, rtol=1e-9)
+    np.testing.assert_allclose(found.change, change, rtol=1e-9)
+
+
+@pytest.mark.parametrize("room", [60, 10**6])  # entries: codes fill their memory many times, or not at all
+@pytest.mark.parametrize("threads", [2, 3])
+def test_codes_do_not_depend_on_which_thread_makes_them(threads, room, monkeypatch):
+    monkeypatch.setattr(coding, "ENTRIES", room)
+    X, D = problem(samples=700, n=20, m=60, k=4)
+    old = coding.greedy(X, D, D @ D.T, stop=0.2, cap=4).csr(len(D))
+    team, answers = Workers(threads), []
+    tiles = team.tapering(len(X), most=40)
+    for who in (Workers(1), team, team):
+        options = {"stop": 0.01, "penalty": 0.01, "cap": 12, "shift": 0.1, "restart": 1, "polished": True}
+        found = coding.Coding(X, D, D @ D.T, old, tiles, **options).shared_by(who)
+        answers.append((*vars(found.codes).values(), found.change, found.unsettled))
+    team.close()
+    codes = coding.Codes(*answers[0][:3]).csr(len(D))
+    assert codes.shape == (len(X), len(D))
+    assert codes.nnz > len(X)
+    assert all(
+        np.array_equal(mine, theirs) for other in answers[1:] for mine, theirs in zip(answers[0], other, strict=True)
+    )
+
+
+def test_no_samples_have_no_codes():
+    found = coding.polished(np.zeros((0, 5)), np.eye(5), np.eye(5), penalty=0.1, cap=3)
+    assert found.codes.csr(5).shape == (0, 5)
+    assert (found.change, found.unsettled) == (0.0, 0)
 
 
 def test_codes_cut_short_are_not_said_to_be_settled():
@@ -84,11 +109,11 @@ def test_codes_cut_short_are_not_said_to_be_settled():
     G, C, penalty, cap = D @ D.T, X @ D.T, 0.03, 6
     claims = 0
     for p in range(len(X)):
-        codes, _, unsettled = coding.polish_samples(X, D, G, None, slice(p, p + 1), penalty=penalty, cap=cap)
-        w = codes.csr(len(D)).toarray()[0]
+        found = coding.polished(X[p : p + 1], D, G, penalty=penalty, cap=cap)
+        w = found.codes.csr(len(D)).toarray()[0]
         outside = (C[p] - G @ w)[w == 0]
         assert np.count_nonzero(w) <= cap
-        if not unsettled:  # then no entry outside would come in by a prox step of length 1
+        if not found.unsettled:  # then no entry outside would come in by a prox step of length 1
             assert 0.5 * np.max(outside**2) <= penalty * (1 + 1e-9)
             claims += 1
     assert 0 < claims < len(X)
@@ -102,18 +127,18 @@ def test_an_atom_almost_in_the_span_is_passed_over(reach, others):
     b = (a + 0.02 * u) / np.linalg.norm(a + 0.02 * u)
     D = np.concatenate([[a, b], np.eye(100)[3 : 3 + others], [c]])
     y = (a + reach * u + 0.3 * c)[None]
-    codes, _, unsettled = coding.polish_samples(y, D, D @ D.T, None, slice(0, 1), penalty=0.03, cap=20)
+    found = coding.polished(y, D, D @ D.T, penalty=0.03, cap=20)
+    codes = found.codes
     assert len(D) - 1 in codes.indices
     assert np.count_nonzero(codes.indices < 2) == 1
     left_out = 0.5 * np.max((D @ (y[0] - codes.csr(len(D)).toarray()[0] @ D)) ** 2)
-    assert bool(unsettled) == (left_out > 0.03)
+    assert bool(found.unsettled) == (left_out > 0.03)
 
 
 def test_polished_codes_are_their_own_prox_point():
     X, D = problem()
     G, C, penalty = D @ D.T, X @ D.T, 0.03
-    codes, *_ = coding.polish_samples(X, D, G, None, slice(0, len(X)), penalty=penalty, cap=12)
-    w = codes.csr(len(D)).toarray()
+    w = coding.polished(X, D, G, penalty=penalty, cap=12).codes.csr(len(D)).toarray()
     step = w - (w @ G - C)  # tau = 1: the atoms have unit length
     np.testing.assert_allclose(np.where(step**2 > 2 * penalty, step, 0.0), w, atol=1e-9)
 

@@ -31,9 +31,21 @@ def test_every_row_is_in_one_slice_and_answers_come_in_order(team, cut, size):
 def test_slices_taper_and_every_thread_can_have_as_many(team):
     lengths = [piece.stop - piece.start for piece in team.tapering(10_000)]
     if team.count > 1:
-        assert len(lengths) == 2 * team.count
-        assert sum(lengths[: team.count]) == 7500
-        assert max(lengths[team.count :]) <= lengths[0] // 3 + 1
+        rounds = [lengths[i : i + team.count] for i in range(0, len(lengths), team.count)]
+        assert [sum(these) for these in rounds] == [5000, 2500, 1250, 1250]
+        assert all(max(these) - min(these) <= 1 for these in rounds)
+
+
+def test_no_slice_is_longer_than_allowed(team):
+    pieces = team.tapering(10_000, most=170)
+    assert max(piece.stop - piece.start for piece in pieces) <= 170
+    assert [pieces[0].start, *(piece.stop for piece in pieces)] == [*(piece.start for piece in pieces), 10_000]
+
+
+def test_shared_work_is_not_cut_once_more():
+    team = Workers(2)
+    assert team.each(lambda _: len(team.tapering(10_000)), [0, 1]) == [1, 1]
+    team.close()
 
 
 @pytest.mark.parametrize("cut", ["slices", "several", "tapering"])

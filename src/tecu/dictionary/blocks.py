@@ -58,6 +58,11 @@ class CodesOfBatch(QuadraticRestricted):
             return self._value
         return self._value + self._half_misfit(u) - self._misfit
 
+    def settle(self, u: Any) -> float:
+        """``H(u, others)``. The Gram matrix, which every batch needs, is made by all threads now."""
+        _ = self.gram
+        return self.value(u)
+
     def grad(self, u: Any) -> Matrix:
         """``(u D' - Y_b) D``."""
         Y, D, team = self.samples, self.atoms.rows, self.coupling.team

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -89,6 +90,97 @@ def sign_mask(dtype: Any, positive: bool) -> Any:
     return integer(-1) if positive else integer(np.iinfo(integer).max)
 
 
+class Coding:
+    """Codes of some samples in the making: threads that take part code one tile of them after the other.
+
+    Of each sample, ``c = D y``, it lowers ``q(w) = 1/2 w'Gw - c'w + shift/2 ||w - old||^2 + penalty ||w||_0``,
+    ``G = gram``, from the supports of ``old`` (CSR or ``None``) and from none. ``tiles`` are slices of the samples, one
+    after the other; whoever takes part, the codes are the same.
+    """
+
+    def __init__(
+        self,
+        Y: Matrix,
+        D: Matrix,
+        gram: Matrix,
+        old: Any,
+        tiles: Sequence[slice],
+        *,
+        stop: float,
+        penalty: float,
+        cap: int,
+        shift: float = 0.0,
+        restart: int = 2,
+        positive: bool = False,
+        polished: bool = False,
+    ) -> None:
+        number, m, samples = D.dtype.type, len(D), len(Y)
+        self._cap = max(1, min(cap, m))
+        tiles = [tile for tile in tiles if tile.stop > tile.start]
+        self._edges = np.array([0, *(tile.stop for tile in tiles)])
+        self._height, self._atoms = max((tile.stop - tile.start for tile in tiles), default=0), m
+        self._mask, self._number = sign_mask(number, positive), number
+        before = _no_codes(samples, number) if old is None else (old.indptr, old.indices, old.data)
+        self._given = (
+            Y, D, gram, number(shift), *before, self._mask, float(stop), float(penalty), self._cap, PIVOT, restart,
+            polished, self._edges,
+        )  # fmt: skip
+        self._taken = np.zeros(1, np.int64)
+        self._ends, self._places = np.empty(samples, np.int32), np.zeros((len(tiles), 2), np.int64)
+        self._changes = np.zeros((len(tiles), 2))
+        self._parts: dict[int, Codes] = {}
+        self._numbers = count()
+
+    def take_part(self) -> None:
+        """Code tiles as long as there are any that nobody has begun."""
+        from tecu.dictionary.kernels_polish import codes_of
+
+        cap, number = self._cap, self._number
+        tile, work = np.empty((self._height, self._atoms), number), np.empty(self._atoms, number)
+        numbers, supports = np.empty((cap + 4, cap)), np.empty((2, cap), np.int32)
+        room = max(self._height, min(len(self._ends), ENTRIES // cap))
+        while self._taken[0] < len(self._places):
+            own = next(self._numbers)
+            part = self._parts[own] = Codes.empty(room, cap, number)
+            codes_of(
+                *self._given, self._taken, own, tile, work, work.view(self._mask.dtype), numbers, supports,
+                part.indices, part.data, self._ends, self._places, self._changes,
+            )  # fmt: skip
+
+    def shared_by(self, team: Workers) -> Coding:
+        """The same when all samples have their codes."""
+        team.each(lambda _: self.take_part(), range(team.count))
+        return self
+
+    @property
+    def codes(self) -> Codes:
+        """All of them, in the order of the samples."""
+        begins, edges = np.empty_like(self._ends), self._edges
+        begins[1:] = self._ends[:-1]
+        begins[edges[:-1]] = self._places[:, 1]
+        indptr = np.zeros(len(begins) + 1, np.int32)
+        np.cumsum(self._ends - begins, out=indptr[1:])
+        found = [
+            (self._parts[own], slice(begin, self._ends[end - 1]))
+            for (own, begin), end in zip(self._places.tolist(), edges[1:].tolist(), strict=True)
+        ]
+        indices, data = (
+            np.concatenate([getattr(part, name)[piece] for part, piece in found] or [np.empty(0, dtype)])
+            for name, dtype in (("indices", np.int32), ("data", self._number))
+        )
+        return Codes(indptr, indices, data)
+
+    @property
+    def change(self) -> float:
+        """Of ``q``, from the old codes on."""
+        return float(np.sum(self._changes[:, 0]))
+
+    @property
+    def unsettled(self) -> int:
+        """How many codes have an atom that could be dropped or inserted with profit."""
+        return len(self._ends) - int(np.sum(self._changes[:, 1]))
+
+
 def greedy(
     Y: Matrix,
     D: Matrix,
@@ -104,74 +196,34 @@ def greedy(
     A path ends at ``cap`` atoms or when the next one lowers ``1/2 ||y - D'w||^2`` by no more than ``stop``; of the
     path, the prefix with the least ``1/2 ||y - D'w||^2 + penalty ||w||_0`` is kept.
     """
-    return _coded(Y, D, gram, None, slice(0, len(Y)), stop, penalty, cap, 0.0, 2, positive, False)[0]
+    tiles = ALONE.tapering(len(Y), tile_height(len(D)))
+    coding = Coding(Y, D, gram, None, tiles, stop=stop, penalty=penalty, cap=cap, positive=positive)
+    return coding.shared_by(ALONE).codes
 
 
-def polish_samples(
+def polished(
     Y: Matrix,
     D: Matrix,
     gram: Matrix,
-    old: Any,
-    rows: slice,
+    old: Any = None,
     *,
     penalty: float,
     cap: int,
     shift: float = 0.0,
     restart: int = 1,
-) -> tuple[Codes, float, int]:
-    """Refit, drop and insert from the supports of ``old`` (CSR or ``None``) and from none; each sample's better code.
-
-    For some rows of the samples ``Y``, ``c = D y``, it minimises
-    ``q(w) = 1/2 w'Gw - c'w + shift/2 ||w - old||^2 + penalty ||w||_0``. Returns the codes, their change of ``q`` and
-    how many are not settled.
-    """
-    return _coded(Y, D, gram, old, rows, penalty, penalty, cap, shift, restart, False, True)
+    team: Workers = ALONE,
+) -> Coding:
+    """Refit, drop and insert from the supports of ``old`` (CSR or ``None``) and from none; the better code of both."""
+    tiles = team.tapering(len(Y), tile_height(len(D)))
+    coding = Coding(
+        Y, D, gram, old, tiles, stop=penalty, penalty=penalty, cap=cap, shift=shift, restart=restart, polished=True
+    )
+    return coding.shared_by(team)
 
 
 @lru_cache(maxsize=16)
 def _no_codes(samples: int, dtype: Any) -> tuple[Matrix, Matrix, Matrix]:
     return np.zeros(samples + 1, np.int32), np.zeros(0, np.int32), np.zeros(0, dtype)
-
-
-def _coded(
-    Y: Matrix,
-    D: Matrix,
-    gram: Matrix,
-    old: Any,
-    rows: slice,
-    stop: float,
-    penalty: float,
-    cap: int,
-    shift: float,
-    restart: int,
-    positive: bool,
-    polished: bool,
-) -> tuple[Codes, float, int]:
-    """The kernel's codes of some samples, their change of ``q``, how many are not settled.
-
-    Correlations are made as many at a time as stay in the cache, codes as many as there is room for at their longest.
-    """
-    from tecu.dictionary.kernels_polish import codes_of
-
-    number, m = D.dtype.type, len(D)
-    cap = max(1, min(cap, m))
-    mask, work, samples = sign_mask(number, positive), np.empty(m, number), rows.stop - rows.start
-    tile = np.empty((min(tile_height(m), samples), m), number)
-    numbers, supports = np.empty((cap + 4, cap)), np.empty((2, cap), np.int32)
-    parts, change, unsettled = [], 0.0, 0
-    height = max(tile_height(m), ENTRIES // cap)
-    for first in range(rows.start, max(rows.stop, rows.start + 1), height):  # no samples have codes, too
-        y = Y[first : min(first + height, rows.stop)]
-        k = len(y)
-        before = _no_codes(k, number) if old is None else (old.indptr[first : first + k + 1], old.indices, old.data)
-        codes = Codes.empty(k, cap, number)
-        moved, settled = codes_of(
-            y, D, gram, number(shift), *before, mask, float(stop), float(penalty), cap, PIVOT, restart, polished,
-            tile, work, work.view(mask.dtype), numbers, supports, codes.indices, codes.data, codes.indptr[1:],
-        )  # fmt: skip
-        parts.append(codes.trimmed())
-        change, unsettled = change + float(moved), unsettled + k - int(settled)
-    return Codes.stacked(parts), change, unsettled
 
 
 def tile_height(n_components: int) -> int:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from numba import njit
+from numba import njit, types
+from numba.extending import intrinsic
 
 RELAXED = {"contract", "reassoc", "nsz", "arcp"}  # what SIMD sums need; NaN and Inf keep their meaning
 
@@ -34,3 +35,14 @@ def written_out(function: Callable[..., Any]) -> Callable[..., Any]:
     """
     kernel: Callable[..., Any] = njit(fastmath=RELAXED, inline="always")(function)
     return kernel
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def take_next(typing_context: Any, counter: Any) -> Any:
+    """``counter[0]``, an integer of 64 bits, and one more for whoever comes next: no two threads get the same."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        array = context.make_array(signature.args[0])(context, builder, arguments[0])
+        return builder.atomic_rmw("add", array.data, context.get_constant(types.int64, 1), "seq_cst")
+
+    return types.int64(counter), generate

@@ -15,7 +15,7 @@ import numpy as np
 
 from tecu.arrays import Array
 from tecu.dictionary.blocks import CodesOfBatch, Dictionary
-from tecu.dictionary.coding import Codes, Matrix, descend, greedy, polish_samples
+from tecu.dictionary.coding import Matrix, descend, greedy, polished
 from tecu.dictionary.sweeps import bend_between_halves, sweep, sweep_in_halves
 from tecu.inexact import Candidate, Numbers
 from tecu.protocols import Memory
@@ -45,19 +45,15 @@ class PolishedCodes:
         assert isinstance(smooth, CodesOfBatch)
         gram, team = smooth.gram, smooth.coupling.team
         tau = float(np.max(np.diagonal(gram))) + sub.eta
-
-        def code(piece: slice) -> tuple[Codes, float, int]:
-            return polish_samples(
-                smooth.samples, smooth.atoms.rows, gram, u, piece, penalty=self.penalty, cap=self.cap, shift=sub.eta,
-                restart=self.restart,
-            )  # fmt: skip
-
-        parts, changes, unsettled = zip(*team.each(code, team.tapering(u.shape[0])), strict=True)
-        codes = Codes.stacked(parts).csr(u.shape[1])
-        if any(unsettled):
+        coding = polished(
+            smooth.samples, smooth.atoms.rows, gram, u, penalty=self.penalty, cap=self.cap, shift=sub.eta,
+            restart=self.restart, team=team,
+        )  # fmt: skip
+        codes = coding.codes.csr(u.shape[1])
+        if coding.unsettled:
             yield codes
         else:
-            yield Candidate(codes, prox_point=codes, tau=tau, numbers=Numbers(0.0, 0.0, sum(changes)))
+            yield Candidate(codes, prox_point=codes, tau=tau, numbers=Numbers(0.0, 0.0, coding.change))
         while True:
             codes, _ = sub.prox_gradient_step(codes)
             yield codes

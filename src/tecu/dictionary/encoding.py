@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tecu.dictionary.coding import Matrix, polish_samples
+from tecu.dictionary.coding import Matrix, polished
 from tecu.dictionary.embedded import DescendedCodes
 from tecu.dictionary.online import Coder
 from tecu.dictionary.rows import Rows
@@ -28,8 +28,7 @@ def encoded(rows: Rows, components: Matrix, coder: Coder, team: Workers) -> Any:
     def code(shift: int, piece: slice) -> Any:
         Y = rows[shift + piece.start : shift + piece.stop]
         if plain:
-            codes, *_ = polish_samples(Y, D, gram, None, slice(0, len(Y)), penalty=coder.penalty, cap=min(n, m))
-            return codes.csr(m)
+            return polished(Y, D, gram, penalty=coder.penalty, cap=min(n, m)).codes.csr(m)
         return boxed.from_scratch(Y, D, gram)
 
     parts = []

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tecu.dictionary.compiled import compiled, part, written_out
+from tecu.dictionary.compiled import compiled, part, take_next, written_out
 from tecu.dictionary.kernels_code import _largest, _sort, _subtract_rows
 
 
@@ -184,6 +184,9 @@ def codes_of(
     floor: Any,
     restart: Any,
     polish: Any,
+    edges: Any,
+    taken: Any,
+    own: Any,
     tile: Any,
     work: Any,
     bits: Any,
@@ -192,67 +195,78 @@ def codes_of(
     indices: Any,
     values: Any,
     ends: Any,
+    places: Any,
+    changes: Any,
 ) -> Any:
     """For each sample of ``Y``: refit, drop and insert from the old support, and from none; keep the better.
 
-    Correlations ``c = D y + shift old`` are made here, as many samples at a time as there are rows in ``tile``: a
-    thread that makes them by NumPy asks for the interpreter's lock at every tile. ``restart`` 0: from none only where
-    there is no old support; 1: also where an atom came in; 2: always. ``tile`` is scratch, ``work`` one row of it,
-    ``bits`` the same memory as integers; ``numbers`` and ``supports`` are scratch too, ``cap + 4`` and 2 rows of
-    ``cap``, made by the caller because that compiles sooner. The codes are written one after the other, sorted, without
-    zeros; sample ``p`` ends at ``ends[p]``. Returns the change of ``q`` and how many codes are settled.
+    Samples are coded tile by tile, tile ``i`` from ``edges[i]`` to ``edges[i + 1]``. ``taken`` is how many tiles
+    somebody has begun, which threads that share the samples have in common; each codes the next one as long as there
+    are any and ``indices`` and ``values`` have room for a whole tile.
+
+    Correlations ``c = D y + shift old`` are made here: a thread that makes them by NumPy asks for the interpreter's
+    lock at every tile. ``restart`` 0: from none only where there is no old support; 1: also where an atom came in; 2:
+    always. ``tile`` is scratch with rows for the largest tile, ``work`` one row of it, ``bits`` the same memory as
+    integers; ``numbers`` and ``supports`` are scratch too, ``cap + 4`` and 2 rows of ``cap``, made by the caller
+    because that compiles sooner. The codes of this call are written one after the other, sorted, without zeros; sample
+    ``p`` ends at ``ends[p]``. Of tile ``i``, ``places[i]`` gets ``own`` and where its first sample begins,
+    ``changes[i]`` the change of ``q`` and how many codes are settled.
 
     Without ``polish``, and from no old codes: greedy pursuit, which ends at ``cap`` atoms, when the next gain is at
     most ``stop``, or when the next atom is within ``floor`` of the span of those chosen.
     """
-    samples, height = Y.shape[0], tile.shape[0]
     inverse, g, v, w, w2 = numbers, numbers[cap], numbers[cap + 1], numbers[cap + 2], numbers[cap + 3]
     s1, s2 = supports[0], supports[1]
-    change, settled, place = 0.0, np.int64(0), np.int64(0)
-    for p in range(samples):
-        if p % height == 0:
-            end_of_tile = min(p + height, samples)
-            np.dot(Y[p:end_of_tile], D.T, tile[: end_of_tile - p])
-        c = tile[p % height]
-        begin, end = starts[p], starts[p + 1]
-        before = penalty * (end - begin)
-        for s in range(begin, end):
-            j = old[s]
-            c[j] += shift * old_values[s]
-        for s in range(begin, end):
-            row = G[old[s]]
-            product = np.float64(shift) * old_values[s] - 2 * c[old[s]]
-            for r in range(begin, end):
-                product += np.float64(row[old[r]]) * old_values[r]
-            before += 0.5 * product * old_values[s]
-        held = min(cap, end - begin)
-        t, inserted, value, fixed = np.int64(0), np.int64(1), 0.0, False
-        for attempt in range(2):  # one place that calls the polish: it is compiled into each
-            size = np.int64(held)
-            if attempt == 0:
-                if held == 0:
-                    continue
-                for s in range(held):
-                    s2[s] = old[begin + s]
-            else:
-                if held > 0 and (restart == 0 or (restart == 1 and inserted == 0)):
-                    break
-                size = np.int64(0)
-            t2, inserted, value2, fixed2 = _polish_one(
-                G, shift, c, work, bits, mask, stop, penalty, cap, floor, polish, s2, size, inverse, w2, g, v,
-                values[place:],
-            )  # fmt: skip
-            if attempt == 0 or value2 < value or held == 0:
-                t, value, fixed = t2, value2, fixed2
-                for s in range(t):
-                    s1[s], w[s] = s2[s], w2[s]
-        _sort(s1, w, t)
-        for s in range(t):
-            indices[place] = s1[s]
-            values[place] = w[s]
-            if values[place] != 0:
-                place += 1
-        ends[p] = place
-        change += value - before
-        settled += np.int64(fixed)
-    return change, settled
+    place = np.int64(0)
+    while place + tile.shape[0] * cap <= indices.size:
+        i = take_next(taken)
+        if i >= edges.size - 1:
+            break
+        first, last = edges[i], edges[i + 1]
+        np.dot(Y[first:last], D.T, tile[: last - first])
+        places[i, 0], places[i, 1] = own, place
+        change, settled = 0.0, np.int64(0)
+        for p in range(first, last):
+            c = tile[p - first]
+            begin, end = starts[p], starts[p + 1]
+            before = penalty * (end - begin)
+            for s in range(begin, end):
+                j = old[s]
+                c[j] += shift * old_values[s]
+            for s in range(begin, end):
+                row = G[old[s]]
+                product = np.float64(shift) * old_values[s] - 2 * c[old[s]]
+                for r in range(begin, end):
+                    product += np.float64(row[old[r]]) * old_values[r]
+                before += 0.5 * product * old_values[s]
+            held = min(cap, end - begin)
+            t, inserted, value, fixed = np.int64(0), np.int64(1), 0.0, False
+            for attempt in range(2):  # one place that calls the polish: it is compiled into each
+                size = np.int64(held)
+                if attempt == 0:
+                    if held == 0:
+                        continue
+                    for s in range(held):
+                        s2[s] = old[begin + s]
+                else:
+                    if held > 0 and (restart == 0 or (restart == 1 and inserted == 0)):
+                        break
+                    size = np.int64(0)
+                t2, inserted, value2, fixed2 = _polish_one(
+                    G, shift, c, work, bits, mask, stop, penalty, cap, floor, polish, s2, size, inverse, w2, g, v,
+                    values[place:],
+                )  # fmt: skip
+                if attempt == 0 or value2 < value or held == 0:
+                    t, value, fixed = t2, value2, fixed2
+                    for s in range(t):
+                        s1[s], w[s] = s2[s], w2[s]
+            _sort(s1, w, t)
+            for s in range(t):
+                indices[place] = s1[s]
+                values[place] = w[s]
+                if values[place] != 0:
+                    place += 1
+            ends[p] = place
+            change += value - before
+            settled += np.int64(fixed)
+        changes[i, 0], changes[i, 1] = change, settled

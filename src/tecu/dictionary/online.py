@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from tecu.dictionary.coding import Codes, Matrix, greedy
+from tecu.dictionary.coding import Codes, Coding, Matrix, tile_height
 from tecu.dictionary.replacement import replace_atoms
 from tecu.dictionary.rows import Rows
 from tecu.dictionary.sweeps import has_few_entries, sweep, sweep_in_halves
@@ -54,6 +54,9 @@ SEEN = 1000
 USUAL = 12
 """Samples whose largest number is between ``2^-12`` and ``2^12`` are taken as they are."""
 
+FEW_PAIRS = 0.3
+"""Up to this share of all pairs of atoms that are used together, the two halves of the atoms need not agree at once."""
+
 HEAVIEST = 1e6
 """The weight of new samples at which totals are scaled back."""
 
@@ -67,14 +70,21 @@ class Coder:
     lower: float = -np.inf
     upper: float = np.inf
 
-    def __call__(
-        self, Y: Matrix, D: Matrix, gram: Matrix, cap: int, looseness: float = 1.0, share: float = 1.0
-    ) -> Codes:
-        """Greedy codes, cut to the bounds."""
+    def begin(
+        self,
+        Y: Matrix,
+        D: Matrix,
+        gram: Matrix,
+        tiles: Sequence[slice],
+        cap: int,
+        looseness: float = 1.0,
+        share: float = 1.0,
+    ) -> Coding:
+        """Greedy codes to be made, not yet cut to the bounds."""
         stop = looseness * self.penalty
         if self.n_nonzero is not None:
             cap, stop = max(1, round(share * self.n_nonzero)), 0.0
-        return greedy(Y, D, gram, stop=stop, cap=cap, positive=self.lower >= 0).clipped(self.lower, self.upper)
+        return Coding(Y, D, gram, None, tiles, stop=stop, penalty=0.0, cap=cap, positive=self.lower >= 0)
 
 
 class OnlineDictionary:
@@ -138,17 +148,21 @@ class OnlineDictionary:
         D = self.D
         gram, strips = self.team.gram_by_strips(D, self._gram)
         self._gram = gram
-        cap = max(1, D.shape[1] // 3)
-        pieces = self.team.tapering(size)
-        Y = np.empty((size, D.shape[1]), D.dtype) if len(pieces) > 1 else samples(pieces[0])
+        several = self.team.count > 1
+        Y = np.empty((size, D.shape[1]), D.dtype) if several else samples(slice(0, size))
+        tiles = self.team.tapering(size, tile_height(len(D)))
+        coding = self.coder.begin(Y, D, gram, tiles, max(1, D.shape[1] // 3), looseness, share)
 
-        def code(piece: slice, wait_for_gram: Callable[[], None]) -> Codes:
-            if len(pieces) > 1:
-                Y[piece] = samples(piece)
-            wait_for_gram()
-            return self.coder(Y[piece], D, gram, cap, looseness, share)
+        def fetch(piece: slice) -> None:
+            Y[piece] = samples(piece)
 
-        return Y, Codes.stacked(self.team.each_after(strips, code, pieces, beside))
+        def code(_: int, wait_for_all: Callable[[], None]) -> None:
+            wait_for_all()
+            coding.take_part()
+
+        fetches = [partial(fetch, piece) for piece in self.team.slices(size)] if several else []
+        self.team.each_after([*strips, *fetches], code, range(self.team.count), beside)
+        return Y, coding.codes.clipped(self.coder.lower, self.coder.upper)
 
     def _swept(self, Y: Matrix, codes: Codes, looks: Sequence[Callable[[], Any]]) -> list[Any]:
         """Add codes to the totals and sweep; beside that look at the atoms as they were. Returns what was seen."""
@@ -157,7 +171,7 @@ class OnlineDictionary:
         D, A, B, team = self.D, self.A, self.B, self.team
         add = partial(add_totals_of, [(codes, Y, self.weight)], A, B, False)
         lengths = np.diff(codes.indptr).astype(np.float64)  # their squares leave 32 bits
-        if has_few_entries(A, more=int(lengths @ lengths)):  # then few pairs of atoms have to agree
+        if has_few_entries(A, FEW_PAIRS, int(lengths @ lengths)):
             return sweep_in_halves(D, D, A, B, 0.0, self.ball, team, add, looks)[1]
         adds = [partial(add, atoms) for atoms in team.slices(len(D))]
         seen = team.call([*adds, *looks])[len(adds) :]

@@ -120,9 +120,9 @@ def _scratch(D: Matrix, atoms: int) -> tuple[Matrix, Matrix, Matrix]:
     return np.zeros((atoms, n), D.dtype), np.arange(m + 1, dtype=np.int32), np.empty(m, D.dtype)
 
 
-def has_few_entries(A: Matrix, more: int = 0) -> bool:
-    """Whether a column sweep on such totals goes entry by entry; ``more`` entries are going to be added to them."""
-    if more >= SPARSE_TOTALS * A.size:
+def has_few_entries(A: Matrix, share: float = SPARSE_TOTALS, more: int = 0) -> bool:
+    """Whether totals, to which ``more`` entries are going to be added, have fewer than this share of all they could."""
+    if more >= share * A.size:
         return False
     some = A[:: max(1, len(A) // ROWS_SEEN)] != 0  # truth values: to count floats takes eight times as long
-    return bool(np.count_nonzero(some) < SPARSE_TOTALS * some.size)
+    return bool(np.count_nonzero(some) < share * some.size)

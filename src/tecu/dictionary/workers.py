@@ -76,29 +76,35 @@ class Workers:
         """The slices that :meth:`map` cuts ``range(size)`` into."""
         return _equal_slices(size, self.count)
 
-    def tapering(self, size: int) -> list[slice]:
+    def tapering(self, size: int, most: int | None = None) -> list[slice]:
         """``range(size)`` in slices, one for each thread at a time: half of it, a quarter, an eighth, and the rest.
 
-        Whoever is free does the next, so that nobody waits long for a thread that is slower today.
+        Whoever is free does the next, so that nobody waits long for a thread that is slower today. No slice has more
+        than ``most`` rows.
         """
-        if self.count == 1:
-            return _slices([0, size])
-        edges = [0]
-        for share in (2, 2, 2, 1):
-            begin = edges[-1]
-            edges += [begin + piece.stop for piece in _equal_slices((size - begin) // share, self.count)]
+        threads, edges = 1 if self._is_alone else self.count, [0]
+        while (begin := edges[-1]) < size:
+            rest = size - begin
+            part = rest // 2 if 8 * begin < 7 * size else rest
+            if threads == 1 or part < threads * SMALLEST_PIECE:
+                part = rest
+            edges += [begin + stop for piece in _equal_slices(part, threads) for stop in _stops(piece, most)]
         return _slices(edges)
 
     def several(self, size: int) -> list[slice]:
         """``range(size)`` in equal slices, two for each thread: so that work that is not spread evenly is."""
         return _equal_slices(size, 1 if self.count == 1 else 2 * self.count)
 
+    @property
+    def _is_alone(self) -> bool:
+        """Whether work is for the thread that asks: what is shared is not shared out once more."""
+        return not self._others or self._busy or current_thread() in [worker.thread for worker in self._others]
+
     def each(
         self, function: Callable[[P], T], pieces: Sequence[P], give_up: Callable[[], object] = lambda: None
     ) -> list[T]:
         """``function`` of each of some pieces; whoever is free does the next. After an error, ``give_up`` is called."""
-        shared = self._busy or current_thread() in [worker.thread for worker in self._others]
-        if len(pieces) <= 1 or shared or not self._others:  # what is shared is not shared out once more
+        if len(pieces) <= 1 or self._is_alone:
             return [function(piece) for piece in pieces]
         waiting: deque[int] = deque(range(len(pieces)))
         answers: dict[int, T] = {}
@@ -215,6 +221,13 @@ def _equal_slices(size: int, most: int) -> list[slice]:
 
 def _slices(edges: list[int]) -> list[slice]:
     return [slice(a, b) for a, b in pairwise(edges) if a < b] or [slice(0, 0)]
+
+
+def _stops(piece: slice, most: int | None) -> list[int]:
+    """Where equal parts of a slice end, of which none has more than ``most`` rows."""
+    size = piece.stop - piece.start
+    count = 1 if most is None else -(-size // most)
+    return [piece.start + size * i // count for i in range(1, count + 1)]
 
 
 @lru_cache(maxsize=1)
