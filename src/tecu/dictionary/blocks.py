@@ -90,8 +90,9 @@ class CodesOfBatch(QuadraticRestricted):
         if not is_sparse(v):
             return np.asarray(v @ self.gram)
         used = np.flatnonzero(np.diff(v.indptr))  # of a direction that is tested these are few
+        rows = type(v)((v.data, v.indices, np.append(v.indptr[used], v.indptr[-1])), shape=(len(used), v.shape[1]))
         product = np.zeros(v.shape, self.gram.dtype)
-        product[used] = v[used] @ self.gram
+        product[used] = rows @ self.gram
         return product
 
     def magnitude(self, value: float) -> float:

@@ -117,7 +117,7 @@ class Coding:
         number, m, samples = D.dtype.type, len(D), len(Y)
         self._cap = max(1, min(cap, m))
         tiles = [tile for tile in tiles if tile.stop > tile.start]
-        self._edges = np.array([0, *(tile.stop for tile in tiles)])
+        self._edges = np.array([0, *(tile.stop for tile in tiles)], np.int64)
         self._height, self._atoms = max((tile.stop - tile.start for tile in tiles), default=0), m
         self._mask, self._number = sign_mask(number, positive), number
         before = _no_codes(samples, number) if old is None else (old.indptr, old.indices, old.data)
@@ -157,7 +157,7 @@ class Coding:
         """All of them, in the order of the samples."""
         begins, edges = np.empty_like(self._ends), self._edges
         begins[1:] = self._ends[:-1]
-        begins[edges[:-1]] = self._places[:, 1]
+        begins[edges[:-1]] = self._places[:, 1]  # the first sample of a tile
         indptr = np.zeros(len(begins) + 1, np.int32)
         np.cumsum(self._ends - begins, out=indptr[1:])
         found = [
