@@ -37,7 +37,7 @@ def written_out(function: Callable[..., Any]) -> Callable[..., Any]:
     return kernel
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic  # type: ignore[untyped-decorator]  # numba has no types
 def take_next(typing_context: Any, counter: Any) -> Any:
     """``counter[0]``, an integer of 64 bits, and one more for whoever comes next: no two threads get the same."""
 
