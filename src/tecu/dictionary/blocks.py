@@ -59,7 +59,7 @@ class CodesOfBatch(QuadraticRestricted):
         return self._value + self._half_misfit(u) - self._misfit
 
     def settle(self, u: Any) -> float:
-        """``H(u, others)``. The Gram matrix, which every batch needs, is made by all threads now."""
+        """``H(u, others)``. All threads make the Gram matrix here: in the tests of the blocks one would have to."""
         _ = self.gram
         return self.value(u)
 

@@ -52,18 +52,6 @@ class Codes:
         codes.has_canonical_format = True
         return codes
 
-    @staticmethod
-    def stacked(parts: Sequence[Codes]) -> Codes:
-        """The rows of all parts, one after the other."""
-        if len(parts) == 1:
-            return parts[0]
-        counts = np.array([0, *(part.indptr[-1] for part in parts)])
-        offsets = np.cumsum(counts).astype(np.int32)
-        ends = [part.indptr[1:] + offset for part, offset in zip(parts, offsets[:-1], strict=True)]
-        indices = np.concatenate([part.indices[: part.indptr[-1]] for part in parts])
-        data = np.concatenate([part.data[: part.indptr[-1]] for part in parts])
-        return Codes(np.concatenate([np.zeros(1, np.int32), *ends]), indices, data)
-
     def some(self, rows: slice) -> Codes:
         """Some rows, which begin somewhere in the same memory."""
         return Codes(self.indptr[rows.start : rows.stop + 1], self.indices, self.data)
