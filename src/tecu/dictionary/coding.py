@@ -147,7 +147,7 @@ class Coding:
         begins[1:] = self._ends[:-1]
         begins[edges[:-1]] = self._places[:, 1]  # the first sample of a tile
         indptr = np.zeros(len(begins) + 1, np.int32)
-        np.cumsum(self._ends - begins, out=indptr[1:])
+        np.cumsum(self._ends - begins, dtype=np.int32, out=indptr[1:])
         found = [
             (self._parts[own], slice(begin, self._ends[end - 1]))
             for (own, begin), end in zip(self._places.tolist(), edges[1:].tolist(), strict=True)

@@ -73,13 +73,15 @@ def sweep_in_halves(
     team: Workers = ALONE,
     add: Callable[[slice], object] = lambda atoms: None,
     beside: Sequence[Callable[[], Any]] = (),
+    ahead: Sequence[Callable[[], Any]] = (),
 ) -> tuple[float, list[Any]]:
     """One pass over the atoms, in place, of which each half sees the other as it was.
 
     So two threads can sweep at once, and any number of them finds the same atoms. Before that, ``add`` may write the
     rows of ``A`` and ``B`` that belong to some atoms. Meanwhile the calls ``beside`` it, which see ``D`` as it was, go
-    to whichever thread is free. Returns by how much the objective fell, each half taken by itself, and their answers;
-    what both moves together add to it is :func:`bend_between_halves`, for the pass need not descend.
+    to whichever thread is free; longer ones are begun ``ahead``, so that nobody waits for them at the end. Returns by
+    how much the objective fell, each half taken by itself, and the answers of both kinds of calls; what both moves
+    together add to it is :func:`bend_between_halves`, for the pass need not descend.
     """
 
     def half(atoms: slice) -> tuple[float, Matrix]:
@@ -87,11 +89,12 @@ def sweep_in_halves(
         own = D.copy()
         return sweep(own, previous, A, B, eta, ball, atoms), own[atoms]
 
-    halves = _halves(len(D))
-    found = team.call([*(partial(half, atoms) for atoms in halves), *beside])
-    for atoms, (_, own) in zip(halves, found, strict=False):
+    halves, first = _halves(len(D)), len(ahead)
+    found = team.call([*ahead, *(partial(half, atoms) for atoms in halves), *beside])
+    swept = found[first : first + 2]
+    for atoms, (_, own) in zip(halves, swept, strict=True):
         D[atoms] = own
-    return sum(fell for fell, _ in found[:2]), found[2:]
+    return sum(fell for fell, _ in swept), found[:first] + found[first + 2 :]
 
 
 def bend_between_halves(A: Matrix, move: Matrix, team: Workers = ALONE) -> list[Callable[[], float]]:
