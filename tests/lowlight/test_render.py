@@ -1,9 +1,11 @@
 """Compiled kernels against their readable twins; the way to the grid and back."""
 
+import io
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from PIL import Image
 from scipy.ndimage import gaussian_filter
 
 from lowlight.scenes import dark_scene, scene
@@ -230,6 +232,32 @@ def test_noise_is_measured(channels):
     for sigma in (0.0, 0.01, 0.03):
         found = denoise.noise_level(flat + rng.normal(0, sigma, flat.shape), 1.0)
         assert abs(found - sigma) <= 0.15 * sigma
+
+
+@pytest.mark.parametrize("sampling", [0, 1, 2])  # colours as large as the picture, half as wide, half as wide and high
+def test_grain_is_measured_in_jpeg_files_whatever_size_their_colours_have(sampling):
+    rng, file = np.random.default_rng(0), io.BytesIO()
+    clean = 40.0 + 30.0 * np.sin(np.linspace(0, 6, 300))[None, :, None] * np.array([1.0, 0.8, 0.6])
+    noisy = (clean + rng.normal(0, 5.0, (200, 300, 3))).clip(0, 255).astype(np.uint8)
+    Image.fromarray(noisy).save(file, "JPEG", quality=95, subsampling=sampling)
+    read = np.asarray(Image.open(file))
+    # of independent noise in three channels the luma has .668
+    assert 0.6 * 0.668 * 5.0 < 255 * denoise.noise_level(read, 255.0) < 1.3 * 5.0
+
+
+def test_grain_of_a_grey_photo_is_the_same_with_one_channel_and_with_three():
+    rng = np.random.default_rng(0)
+    grey = (60 + rng.normal(0, 5.0, (120, 160, 1))).astype(np.uint8)
+    assert denoise.noise_level(grey, 255.0) == pytest.approx(
+        denoise.noise_level(np.repeat(grey, 3, axis=2), 255.0), rel=1e-3
+    )
+
+
+def test_fine_detail_of_the_scene_is_not_taken_for_noise_where_some_of_it_is_flat():
+    rng = np.random.default_rng(0)
+    picture = np.full((120, 160, 3), 60.0)
+    picture[:, 40:] += rng.normal(0, 20.0, (120, 120, 1))  # gravel, of one colour
+    assert 255 * denoise.noise_level(picture.clip(0, 255), 255.0) < 0.5
 
 
 def test_smoothing_keeps_what_is_not_noise():

@@ -1,7 +1,9 @@
 r"""Noise that the gain has brought up: measured, and smoothed only where it shows.
 
 The noise is measured on ``R - G``, which has little of the scene in it: ``sigma`` is the median of ``|h|`` divided by
-``.6745 * 6``, ``h`` the second difference along rows and columns. The result's luma is smoothed by a guided filter
+``.6745 * 6``, ``h`` the second difference along rows and columns. Most JPEG files have the colours at half the size,
+and grey photos none: there the luma tells, where the scene is flat and dark (:func:`_noise_of_luma`), and the larger
+one of both counts. The result's luma is smoothed by a guided filter
 whose ``eps = (1.4 sigma A)^2 + 1e-5`` follows the local amplification ``A``, then both colour differences with the
 smoothed luma as their guide. The floor of eps keeps flat skies free of blotches. The guided filter of the colours is
 fitted on cells of 2 x 2 pixels and its coefficients are interpolated (He and Sun's fast guided filter).
@@ -25,6 +27,9 @@ QUIET, LOUD = 2.0 / 255.0, 6.0 / 255.0  # below no smoothing, above all of it
 UNLIFTED, LIFTED = 1.3, 2.2  # the same for the amplification
 FAINT = 0.02  # a share so small is lost in rounding: it is taken for none, which saves time
 BANDS = 48  # triples of rows on which the noise is measured
+SEGMENT, FLATTEST = 16, 0.1  # pixels in a row that are looked at together, and which share of these is called flat
+OF_NOISE = 0.56  # of noise alone, the mean of |h| / 6 sigma is below this in the flattest segments
+BLACK, BRIGHT = 2.0 / 255.0, 0.5  # what is darker is cut off, what is brighter will not be lifted
 
 
 def noise_level(pixels: Pixels, white: float) -> float:
@@ -40,12 +45,34 @@ def noise_level(pixels: Pixels, white: float) -> float:
         return 0.0
     tops = np.unique(np.linspace(0, height - 3, min(BANDS, height - 2)).astype(np.intp))
     bands = pixels[tops[:, None] + np.arange(3)].astype(np.float32)
-    plane = bands[..., 0] - bands[..., 1] if channels > 1 else bands[..., 0]
-    down = plane[:, 0] - 2.0 * plane[:, 1] + plane[:, 2]
-    second = np.abs(down[:, :-2] - 2.0 * down[:, 1:-1] + down[:, 2:])
-    if channels > 1:  # R - G has the noise of two channels
-        return float(np.median(second) / (0.6745 * 6.0 * np.sqrt(2.0) * white))
-    return float(np.quantile(second, 0.25)) / (0.3186 * 6.0 * white)  # grey: the smoother half of the scene
+    bands /= white
+    if channels == 1:
+        return _noise_of_luma(bands[..., 0])
+    of_colour = np.median(_second_difference(bands[..., 0] - bands[..., 1])) / (0.6745 * 6.0)
+    return max(float(of_colour) / np.sqrt(2.0), _noise_of_luma(_luma(bands)))  # R - G has the noise of two channels
+
+
+def _noise_of_luma(bands: Pixels) -> float:
+    """The same where the scene is flat: the tenth of all short segments of rows that has least of everything.
+
+    Only dark ones count, for these will be lifted; of black ones noise has been cut off.
+    """
+    second = _second_difference(bands)
+    size = min(SEGMENT, second.shape[1])
+    whole = second.shape[1] // size * size
+    rough, level = (plane[:, :whole].reshape(len(bands), -1, size) for plane in (second, bands[:, 1, 1:-1]))
+    dark = rough.mean(axis=2)[(level.mean(axis=2) > BLACK) & (level.max(axis=2) < BRIGHT)]
+    return float(np.quantile(dark, FLATTEST)) / (OF_NOISE * 6.0) if dark.size else 0.0
+
+
+def _second_difference(bands: Pixels) -> Pixels:
+    """Its absolute value along both axes, of bands of three rows."""
+    down = bands[:, 0] - 2.0 * bands[:, 1] + bands[:, 2]
+    return np.asarray(np.abs(down[:, :-2] - 2.0 * down[:, 1:-1] + down[:, 2:]))
+
+
+def _luma(picture: Pixels) -> Pixels:
+    return np.asarray(0.299 * picture[..., 0] + 0.587 * picture[..., 1] + 0.114 * picture[..., 2])
 
 
 def smoothing_share(noise: Pixels, amplification: Pixels) -> Pixels:
@@ -68,7 +95,7 @@ def smoothed(picture: Pixels, noise: Pixels, share: Pixels) -> Pixels:
     if picture.shape[2] == 1:
         plane = picture[..., 0]
         return np.asarray(plane + share * (_luma_smoothed(plane, noise) - plane))[..., None]
-    y = 0.299 * picture[..., 0] + 0.587 * picture[..., 1] + 0.114 * picture[..., 2]
+    y = _luma(picture)
     clean = _luma_smoothed(y, noise)
     red, blue = (_guided(picture[..., c] - y, clean, noise) for c in (0, 2))
     green = -(0.299 * red + 0.114 * blue) / 0.587
