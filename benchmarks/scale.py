@@ -26,11 +26,12 @@ from tecu.dictionary import L0DictionaryLearning
 from tecu.dictionary.chunked import fitting, rowwise, tasks
 from tecu.dictionary.chunked.samples import Samples
 from tecu.dictionary.coupling import BatchedFactorization
-from tecu.dictionary.embedded import ColumnSweeps
+from tecu.dictionary.embedded import ColumnSweeps, strategy_of
 from tecu.dictionary.kernels_atoms import unfold
 from tecu.dictionary.online import Coder
-from tecu.dictionary.solvers import CODES_ETA, code_term
+from tecu.dictionary.solvers import code_term
 from tecu.dictionary.sweeps import sweep
+from tecu.dictionary.weights import CODES_ETA, SHARE_OF_ETA
 from tecu.updates import Embed
 
 N, M, K, PENALTY = 64, 128, 4, 0.01
@@ -99,7 +100,7 @@ def in_memory(X, rows, m, D, sweeps, n_threads=1):
     eta = fitting.DICTIONARY_ETA * coupling.half_square / m
     coder = Coder(PENALTY)
     problem = Problem(coupling, {**dict.fromkeys(coupling.names, code_term(coder)), "D": terms.UnitColumns()})
-    codes = Embed(fitting.local_strategy(coder, X.shape[1], m), eta=CODES_ETA, c=0.45 * CODES_ETA)
+    codes = Embed(strategy_of(coder, min(X.shape[1], m)), eta=CODES_ETA, c=SHARE_OF_ETA * CODES_ETA)
     updates = {**dict.fromkeys(coupling.names, codes), "D": Embed(ColumnSweeps(), eta=eta, c=0.45 * eta)}
     solver = Solver(problem, updates)
     from scipy.sparse import csr_array
@@ -318,7 +319,7 @@ def constants() -> None:
     near = atoms(n, m) + 0.02 * np.random.default_rng(1).standard_normal((m, n)).astype(np.float32)
     D = near / np.linalg.norm(near, axis=1, keepdims=True)
     coding = tasks.Coding(
-        fitting.local_strategy(Coder(penalty), n, m), code_term(Coder(penalty)), eta=0.01, c=0.0045, visits=0, move=None
+        strategy_of(Coder(penalty), min(n, m)), code_term(Coder(penalty)), eta=0.01, c=0.0045, visits=0, move=None
     )
     old: object = tasks.empty(rows, m, np.float32)
     seconds = []

@@ -28,11 +28,11 @@ def backtrack(
     ``L`` grows until ``phi(v) <= phi(u) + <grad phi(u), v - u> + L/2 ||v - u||^2`` for
     ``v = prox(center - grad phi(u) / tau, 1 / tau)`` with ``tau = factor L``; ``center`` is ``u`` unless the step
     is an inertial one. Returns ``v``, ``tau``, the smallest constant that the step satisfies, and ``phi(v)`` where it
-    was needed. The search starts below the last ``L``, which ``sub.memory`` keeps, so that steps can grow again.
+    was needed. The search starts below the last ``L``, which ``sub.notes`` keep, so that steps can grow again.
     """
     center = u if center is None else center
-    memory = sub.memory
-    constant = float(memory["curvature"]) * SHRINK if "curvature" in memory else _first_guess(sub, u, gradient)
+    notes = sub.notes
+    constant = float(notes["curvature"]) * SHRINK if "curvature" in notes else _first_guess(sub, u, gradient)
     constant += sub.eta
     first = constant
     phi = None if sub.is_quadratic else sub.smooth_value(u)
@@ -47,9 +47,9 @@ def backtrack(
         constant = max(GROWTH * constant, growth)
     # What only a step out of the domain or a false gradient asks for is not worth remembering.
     if needed <= constant and (constant <= first * SUSPICIOUS or sub.trusts(constant)):
-        memory["curvature"] = max(constant - sub.eta, 1e-12 * constant)
+        notes["curvature"] = max(constant - sub.eta, 1e-12 * constant)
     else:
-        memory.pop("curvature", None)
+        notes.pop("curvature", None)
     return v, tau, needed, value
 
 

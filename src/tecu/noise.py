@@ -22,11 +22,11 @@ MOST = 2 / 3  # r^MOST |H| is the most that passes for rounding: what jumps more
 
 
 def measure(sub: SubProblem) -> bool:
-    """Note in the block's memory how much ``H`` rounds, where nobody says it; whether that was done, once a visit.
+    """Note of the block how much ``H`` rounds, where nobody says it; whether that was done, once a visit.
 
     :meth:`~tecu.SubProblem.value_slack` allows for it.
     """
-    measured = sub.memory.get("noise_visit") == sub.visits
+    measured = sub.notes.get("noise_visit") == sub.visits
     if measured or not arrays.unit_roundoff(sub.previous) > COARSE or not sub.smooth.rounds_unsaid():
         return False
 
@@ -35,7 +35,7 @@ def measure(sub: SubProblem) -> bool:
         return float(sub.smooth.coupling.value(z))
 
     noise = value_noise(value, sub.others, np.random.default_rng((*sub.seed, 5)))
-    sub.memory.update(noise=noise, noise_visit=sub.visits)
+    sub.notes.update(noise=noise, noise_visit=sub.visits)
     return True
 
 

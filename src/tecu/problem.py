@@ -101,17 +101,17 @@ class Problem:
         a convex term that is zero at the same points; for another one at those that this step does not leave.
         """
         self._require_blocks(z, "z")
-        squares = []
+        distances = []
         for block, term in self.terms.items():
             sub = SubProblem.of(self, block, z)
             own = getattr(term, "subdiff_distance", None)
             gradient = sub.grad(z[block])
             if own is not None:
-                squares.append(float(own(z[block], -gradient)) ** 2)
+                distances.append(float(own(z[block], -gradient)))
                 continue
             step, tau = sub.prox_gradient_step(z[block], gradient)
-            squares.append((tau * arrays.distance(z[block], step)) ** 2)
-        return math.sqrt(math.fsum(squares))
+            distances.append(tau * arrays.distance(z[block], step))
+        return math.hypot(*distances)
 
     def project(self, start: Blocks) -> dict[str, Array]:
         """``start`` with every block that lies outside its term's domain moved to the nearest point inside."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
+from tecu import arrays
 from tecu.arrays import Array
 
 if TYPE_CHECKING:
@@ -119,8 +120,15 @@ class Restricted:
         return float(self.coupling.value(self._at(u)))
 
     def grad(self, u: Array) -> Array:
-        """The gradient at ``u``."""
-        return self.coupling.grad(self.block, self._at(u))
+        """The gradient at ``u``, in memory of its own: a coupling may write each one to the same."""
+        gradient = self.coupling.grad(self.block, self._at(u))
+        if not hasattr(gradient, "shape"):
+            raise TypeError(
+                f"block {self.block!r}: the coupling's gradient must be an array, got a {type(gradient).__name__}"
+            )
+        if isinstance(gradient, np.ndarray) and gradient.dtype.kind == "c":
+            raise TypeError(f"block {self.block!r}: the coupling's gradient is complex; take its real part")
+        return arrays.copy(gradient)
 
     def grad_entries(self, u: Array, rows: Array, columns: Array) -> Array | None:
         """Some entries of the gradient at ``u``, or ``None`` where they cost as much as all of them.

@@ -25,6 +25,7 @@ from tecu.schedule import Schedule, make_order
 from tecu.settings import is_whole
 from tecu.state import Check, ForeignState, Result, Standing, State, Status, Visit, VisitLog
 from tecu.stop import MaxIter, RelativeChange, Rule
+from tecu.subproblem import divided
 from tecu.trail import Last, Trail, audits, residual, with_faults
 from tecu.updates.base import Step, Update
 from tecu.updates.proximal import Proximal, no_closed_form
@@ -254,8 +255,9 @@ class Solver:
             index = len(log_) + (pending is not None)
             entered = time.perf_counter()
             smooth = trail.restrict(self.problem, block, z)
+            own, notes = divided(memory[block])
             sub = SubProblem(
-                block, self.problem.terms[block], smooth, z[block], 0.0, dict(memory[block]), dict(z),
+                block, self.problem.terms[block], smooth, z[block], 0.0, own, dict(z), notes=notes,
                 visits=standing[block].visits, previous_move=standing[block].move, before=before.get(block),
                 lyapunov_weight=standing[block].weight, previous_term=standing[block].term,
                 previous_size=standing[block].size, previous_coupling=known, seed=(self.seed, 2, index),
@@ -281,7 +283,7 @@ class Solver:
             before[block], z[block] = z[block], step.u
             term = float(self.problem.terms[block].value(step.u)) if math.isnan(step.term) else step.term
             standing[block] = Standing(term, size, visit.move, standing[block].visits + 1, step.weight)
-            memory[block] = sub.memory
+            memory[block] = sub.kept
             now = time.perf_counter()
             pending = replace(visit, seconds=now - entered, clock=state.seconds + now - began)
         assert pending is not None
@@ -314,7 +316,7 @@ class Solver:
             descent=step.descent, weight=step.weight, reserve=step.reserve, reserve_before=step.reserve_before,
             slack=2 * sub.value_slack(*h) + lean(sub) + magnitude, fault=step.fault,
             values=counters.values, gradients=counters.gradients, hessians=counters.hessians, proxes=counters.proxes,
-            products=int(sub.memory.pop("products", 0)), strategy_calls=counters.strategy_calls,
+            products=int(sub.coupling_memory.pop("products", 0)), strategy_calls=counters.strategy_calls,
         )  # fmt: skip
 
 

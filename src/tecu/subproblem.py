@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from tecu.protocols import Blocks, Memory, ProxStep, Restricted, Term, treats_en
 if TYPE_CHECKING:
     from tecu.problem import Problem
 
+NOTES = "engine"  # where the memory of a block, as states keep it, has the solver's own notes
 WELL_WITHIN = 16.0  # how far below its bound a tau needs no second look
 
 
@@ -55,6 +57,7 @@ class SubProblem:
     previous_coupling: float | None = None  # H at previous, likewise
     seed: tuple[int, ...] = (0,)
     counters: Counters = field(default_factory=Counters)
+    notes: Memory = field(default_factory=dict, repr=False)  # what the solver and the coupling keep: not for strategies
     _cache: dict[str, Any] = field(default_factory=dict, repr=False)  # shared by copies with another eta
 
     @classmethod
@@ -71,10 +74,25 @@ class SubProblem:
         """
         if block not in problem.terms:
             raise ValueError(f"the problem has no block {block!r}; it has {list(problem.blocks)}")
+        own, notes = divided({} if memory is None else memory)
         return cls(
-            block, problem.terms[block], problem.restrict(block, z), z[block], eta,
-            {} if memory is None else memory, dict(z),
+            block, problem.terms[block], problem.restrict(block, z), z[block], eta, own, dict(z), notes=notes
         )  # fmt: skip
+
+    @property
+    def kept(self) -> Memory:
+        """The memory as states keep it, with the solver's notes."""
+        if NOTES in self.memory:
+            raise ValueError(f"block {self.block!r}: sub.memory[{NOTES!r}] belongs to the solver; take another name")
+        return {**self.memory, NOTES: self.notes} if self.notes else self.memory
+
+    @property
+    def coupling_memory(self) -> Memory:
+        """The part of the notes that belongs to the coupling: vectors of power iterations, products that it counts."""
+        if "coupling_memory" not in self._cache:
+            self._cache["coupling_memory"] = self.notes["coupling"] = dict(self.notes.get("coupling", {}))
+        own: Memory = self._cache["coupling_memory"]
+        return own
 
     def with_eta(self, eta: float) -> SubProblem:
         """The same block with another proximal weight; counters, memory and cached work are shared."""
@@ -118,9 +136,22 @@ class SubProblem:
             self._cache["term"] = float(self.term.value(self.previous))
         return float(self._cache["term"])
 
+    def lend(self, u: Array) -> Array:
+        """A copy of ``u`` for somebody who may change it; as long as it is not changed, what is known of it counts."""
+        copied = arrays.copy(u)
+        if u is self.previous:
+            self._cache["lent"] = copied
+        return copied
+
+    def _is_previous(self, u: Array) -> bool:
+        if u is self.previous:
+            return True
+        lent = self._cache.get("lent")
+        return lent is not None and u is lent and np.array_equal(lent, self.previous)
+
     def coupling_value(self, u: Array) -> float:
         """``H(u, others)``."""
-        if u is self.previous:
+        if self._is_previous(u):
             return self.coupling_value_at_previous()
         self.counters.values += 1
         return float(self.smooth.value(u))
@@ -131,7 +162,7 @@ class SubProblem:
 
     def coupling_grad(self, u: Array) -> Array:
         """The gradient of ``H(., others)``."""
-        if u is self.previous:
+        if self._is_previous(u):
             return self.coupling_at_previous()[1]
         self.counters.gradients += 1
         return self.smooth.grad(u)
@@ -145,7 +176,7 @@ class SubProblem:
     def smooth_value(self, u: Array) -> float:
         """``phi(u)``."""
         distance = arrays.distance(u, self.previous) if self.eta else 0.0
-        return self.coupling_value(u) + 0.5 * self.eta * distance**2
+        return self.coupling_value(u) + 0.5 * self.eta * distance * distance
 
     def grad(self, u: Array) -> Array:
         """The gradient of ``phi``."""
@@ -253,7 +284,7 @@ class SubProblem:
     def lipschitz(self) -> float | None:
         """A Lipschitz constant of ``grad phi``: that of ``grad H`` plus ``eta``; ``None`` if the coupling has none."""
         if "lipschitz" not in self._cache:
-            found = self.smooth.lipschitz(self.memory)
+            found = self.smooth.lipschitz(self.coupling_memory)
             if found is not None and not 0.0 <= found < math.inf:
                 raise ValueError(
                     f"block {self.block!r}: the Lipschitz constant must be a finite number >= 0, got {found!r}"
@@ -272,7 +303,7 @@ class SubProblem:
         if "measured" not in self._cache:
             constant = self.lipschitz()
             measured = seen_curvature(self) if constant is None else constant - self.eta
-            self._cache["measured"] = self.memory["measured_curvature"] = measured
+            self._cache["measured"] = self.notes["measured_curvature"] = measured
         return float(self._cache["measured"]) + self.eta
 
     def trusts(self, tau: float) -> bool:
@@ -281,7 +312,7 @@ class SubProblem:
         ``e`` holds ``tau (u - u~)``, whose rounding is ``tau r ||u||``: with ``tau`` large enough the step is lost in
         it and every point looks stationary.
         """
-        known = self.memory.get("measured_curvature")  # of an earlier visit: it may be less by now
+        known = self.notes.get("measured_curvature")  # of an earlier visit: it may be less by now
         if known is not None and 0.0 < tau <= self._room / WELL_WITHIN * (float(known) + self.eta):
             return True
         return 0.0 < tau <= self.largest_tau()
@@ -319,8 +350,8 @@ class SubProblem:
 
         A ``tau`` beyond what :meth:`trusts` allows does not make it larger.
         """
-        if "measured_curvature" in self.memory:
-            tau = min(tau, self._room * ((float(self.memory["measured_curvature"]) + self.eta) or 1.0))
+        if "measured_curvature" in self.notes:
+            tau = min(tau, self._room * ((float(self.notes["measured_curvature"]) + self.eta) or 1.0))
         return 8.0 * arrays.unit_roundoff(self.previous) * (tau * self.size_of_previous() + self.known_slope())
 
     def known_start(self) -> Array | None:
@@ -352,4 +383,9 @@ class SubProblem:
         """
         largest = max((self.smooth.magnitude(v) for v in values), default=0.0)
         said = math.sqrt(math.prod(self.previous.shape)) * arrays.unit_roundoff(self.previous) * largest
-        return 8.0 * max(said, float(self.memory.get("noise", 0.0)))
+        return 8.0 * max(said, float(self.notes.get("noise", 0.0)))
+
+
+def divided(memory: Mapping[str, Any]) -> tuple[Memory, Memory]:
+    """What a state keeps of a block: the memory of its strategy, and the solver's notes."""
+    return {name: value for name, value in memory.items() if name != NOTES}, dict(memory.get(NOTES, {}))

@@ -83,7 +83,7 @@ def residual(problem: Problem, state: State, trail: Trail) -> float:
     """
     if set(trail.last) != set(state.z):  # resumed and not gone on with: the problem's own measure serves
         return problem.stationarity(state.z)
-    squares = []
+    parts = []
     for block, latest in trail.last.items():
         step = latest.step
         sub = SubProblem.of(problem, block, latest.z, step.eta)
@@ -91,5 +91,5 @@ def residual(problem: Problem, state: State, trail: Trail) -> float:
         pull = 2 * step.weight * (step.u - sub.previous)
         element = subgradient + problem.restrict(block, state.z).grad(step.u) + pull
         hidden = step.tau * arrays.unit_roundoff(step.u) * arrays.norm(step.u)
-        squares += [(arrays.norm(element) + hidden) ** 2, arrays.norm(pull) ** 2]
-    return math.sqrt(math.fsum(squares))
+        parts += [arrays.norm(element) + hidden, arrays.norm(pull)]
+    return math.hypot(*parts)

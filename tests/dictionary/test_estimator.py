@@ -10,6 +10,7 @@ import pytest
 from scipy.sparse import csr_array
 
 import tecu
+from tecu.certificate import Verdict
 from tecu.dictionary import L0DictionaryLearning, make_sparse_data
 from tecu.dictionary.solvers import NAMES
 
@@ -138,6 +139,28 @@ def test_one_and_two_threads_agree(planted):
     one, two = (L0DictionaryLearning(24, penalty=0.01, random_state=3, n_jobs=count).fit(X) for count in (1, 2))
     np.testing.assert_allclose(one.objective_, two.objective_, rtol=1e-3)
     np.testing.assert_allclose(np.abs(np.sum(one.components_ * two.components_, axis=1)), 1, atol=1e-3)
+
+
+def temperatures(dtype):
+    """Of many days, hour by hour in kelvin: an offset that is large against all that differs."""
+    rng, hours = np.random.default_rng(0), np.arange(24)
+    days = np.sin(2 * np.pi * (hours - rng.normal(9, 1.5, (1500, 1))) / 24)
+    days = 288 + rng.normal(0, 4, (1500, 1)) + rng.gamma(2, 2, (1500, 1)) * days
+    return (days + rng.normal(0, 0.3, days.shape)).astype(dtype)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("options", [{"n_nonzero": 3}, {"penalty": 0.5}])
+@pytest.mark.parametrize("in_chunks", [False, True])
+def test_data_with_an_offset_end_with_codes_as_good_as_new_ones(options, dtype, in_chunks):
+    X = temperatures(dtype)
+    data = iter(np.array_split(X, 3)) if in_chunks else X
+    model = L0DictionaryLearning(32, random_state=0, **options).fit(data)
+    codes = model.transform(X)
+    misfit = (X - codes @ model.components_).astype(np.float64)
+    new = 0.5 * np.sum(misfit**2) + options.get("penalty", 0.0) * codes.nnz
+    assert model.objective_ <= 1.05 * new
+    assert model.certificate_.verdict in (Verdict.HOLDS, Verdict.HOLDS_TO_ROUNDING)
 
 
 def test_penalty_auto_follows_the_scale_of_the_data(planted):

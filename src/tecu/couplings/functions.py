@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
+
 from tecu.arrays import Array
 from tecu.couplings.base import BlockCoupling
 from tecu.protocols import Blocks, Restricted, Term
@@ -68,7 +70,10 @@ class Functions(BlockCoupling):
 
     def value(self, z: Blocks) -> float:
         """``H(z)``."""
-        return float(self._value(z))
+        found = self._value(z)
+        if getattr(found, "ndim", 0) or isinstance(found, complex | np.complexfloating):
+            raise TypeError(f"Functions: value must return a number that is real, got {found!r}")
+        return float(found)
 
     def grad(self, block: str, z: Blocks) -> Array:
         """The gradient of ``H`` with respect to one block."""

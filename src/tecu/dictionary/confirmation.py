@@ -16,6 +16,7 @@ from tecu.audit import Claim
 from tecu.dictionary.blocks import CodesOfBatch
 from tecu.dictionary.coding import Matrix, sign_mask, tile_height
 from tecu.dictionary.totals import is_for_kernels
+from tecu.dictionary.weights import SHARE_OF_ETA, codes_eta
 from tecu.subproblem import SubProblem
 from tecu.updates import Embed
 from tecu.updates.base import Step
@@ -25,7 +26,15 @@ SAMPLE_STRIDE = 8
 
 
 class EmbeddedCodes(Embed):
-    """:class:`tecu.Embed` for a batch of codes: the same visits and the same tests, and a quicker audit."""
+    """:class:`tecu.Embed` for a batch of codes: the same visits and tests, a weight that suits, a quicker audit."""
+
+    share_of_eta = SHARE_OF_ETA
+
+    def first_eta(self, sub: SubProblem) -> float:
+        """By how large codes are against what is left of the samples."""
+        smooth = sub.smooth
+        assert isinstance(smooth, CodesOfBatch)
+        return codes_eta(self.strategies[0], smooth.samples, smooth.atoms.rows, smooth.gram)
 
     def audit(self, sub: SubProblem, step: Step, thorough: bool = True) -> str | None:
         """Recompute what the strategy claimed, in full where the quick way does not confirm it."""

@@ -16,9 +16,9 @@ import numpy as np
 from tecu.arrays import Array
 from tecu.dictionary.blocks import CodesOfBatch, Dictionary
 from tecu.dictionary.coding import Matrix, descend, greedy, polished
+from tecu.dictionary.online import Coder
 from tecu.dictionary.sweeps import bend_between_halves, sweep, sweep_in_halves
 from tecu.inexact import Candidate, Numbers
-from tecu.protocols import Memory
 from tecu.subproblem import SubProblem
 
 MUCH_THE_SAME = 0.2
@@ -57,6 +57,10 @@ class PolishedCodes:
         while True:
             codes, _ = sub.prox_gradient_step(codes)
             yield codes
+
+    def from_scratch(self, Y: Matrix, D: Matrix, gram: Matrix) -> Any:
+        """Codes of samples ``Y`` for atoms ``D``, without a past."""
+        return polished(Y, D, gram, penalty=self.penalty, cap=self.cap).codes.csr(len(D))
 
 
 @dataclass(frozen=True)
@@ -124,6 +128,13 @@ class DescendedCodes:
         return _stack(smooth.coupling.team.map(code, start.shape[0]))
 
 
+def strategy_of(coder: Coder, cap: int) -> PolishedCodes | DescendedCodes:
+    """The strategy for codes of this kind, of at most ``cap`` atoms."""
+    if coder.n_nonzero is None and coder.lower == -np.inf and coder.upper == np.inf:
+        return PolishedCodes(coder.penalty, cap)
+    return DescendedCodes(coder.penalty, coder.n_nonzero, coder.lower, coder.upper)
+
+
 def _better(smooth: CodesOfBatch, sub: SubProblem, first: Any, second: Any, penalty: float) -> Any:
     """Row by row the code with the lower value of the sub-problem."""
     from scipy.sparse import diags_array
@@ -163,8 +174,8 @@ class ColumnSweeps:
         assert isinstance(smooth, Dictionary)
         atoms, previous = np.array(u.T, order="C"), np.ascontiguousarray(sub.previous.T)
         A, B, team = smooth.A, smooth.B, smooth.coupling.team
-        start, curvature = atoms.copy(), _known_curvature(smooth, sub.memory)
-        beside = [partial(_curvature, smooth, sub.memory)] if curvature is None else []
+        start, curvature = atoms.copy(), _known_curvature(smooth, sub)
+        beside = [partial(_curvature, smooth, sub)] if curvature is None else []
         descent, answers = sweep_in_halves(atoms, previous, A, B, sub.eta, self.ball, team, beside=beside)
         curvature = answers[0] if curvature is None else curvature
         bends = bend_between_halves(A, atoms - start, team)
@@ -172,7 +183,7 @@ class ColumnSweeps:
         yield candidate
         descent -= bent
         while True:  # that was not accepted
-            curvature = _curvature(smooth, sub.memory)
+            curvature = _curvature(smooth, sub)
             descent += sweep(atoms, previous, A, B, sub.eta, self.ball)
             yield self.candidate(sub, smooth, atoms, previous, -descent, curvature + sub.eta)[0]
 
@@ -220,19 +231,19 @@ class ColumnSweeps:
         return Candidate(atoms.copy().T, prox_point=points.T, tau=tau, numbers=numbers), sum(bent)
 
 
-def _curvature(smooth: Dictionary, memory: Memory) -> float:
+def _curvature(smooth: Dictionary, sub: SubProblem) -> float:
     """``||W||_2^2``, to be remembered."""
-    curvature = smooth.lipschitz(memory)
-    memory.update(dictionary_curvature=curvature, largest_total=smooth.largest_total)
+    curvature = smooth.lipschitz(sub.coupling_memory)
+    sub.memory.update(dictionary_curvature=curvature, largest_total=smooth.largest_total)
     return curvature
 
 
-def _known_curvature(smooth: Dictionary, memory: Memory) -> float | None:
+def _known_curvature(smooth: Dictionary, sub: SubProblem) -> float | None:
     """``||W||_2^2`` as an earlier visit found it, if totals are still much the same.
 
     Any ``tau`` serves in the error: it need not be a Lipschitz constant to the last percent.
     """
-    known, before = memory.get("dictionary_curvature"), memory.get("largest_total")
+    known, before = sub.memory.get("dictionary_curvature"), sub.memory.get("largest_total")
     if known is None or before is None:
         return None
     now = smooth.largest_total

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from tecu.dictionary.coding import Matrix, polished
-from tecu.dictionary.embedded import DescendedCodes
+from tecu.dictionary.coding import Matrix
+from tecu.dictionary.embedded import strategy_of
 from tecu.dictionary.online import Coder
 from tecu.dictionary.rows import Rows
 from tecu.dictionary.workers import Workers
@@ -21,15 +21,10 @@ def encoded(rows: Rows, components: Matrix, coder: Coder, team: Workers) -> Any:
     D = np.ascontiguousarray(components)
     m, n = D.shape
     gram = team.product(D, D.T)
-    plain = coder.n_nonzero is None and coder.lower == -np.inf and coder.upper == np.inf
-    if not plain:
-        boxed = DescendedCodes(coder.penalty, coder.n_nonzero, coder.lower, coder.upper)
+    strategy = strategy_of(coder, min(n, m))
 
     def code(shift: int, piece: slice) -> Any:
-        Y = rows[shift + piece.start : shift + piece.stop]
-        if plain:
-            return polished(Y, D, gram, penalty=coder.penalty, cap=min(n, m)).codes.csr(m)
-        return boxed.from_scratch(Y, D, gram)
+        return strategy.from_scratch(rows[shift + piece.start : shift + piece.stop], D, gram)
 
     parts = []
     for piece in rows.pieces(max(256, m)):

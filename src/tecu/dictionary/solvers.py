@@ -13,10 +13,11 @@ from tecu import arrays, methods, stop, strategies, terms
 from tecu.dictionary.coding import Matrix
 from tecu.dictionary.confirmation import EmbeddedCodes
 from tecu.dictionary.coupling import BatchedFactorization
-from tecu.dictionary.embedded import ColumnSweeps, DescendedCodes, PolishedCodes
+from tecu.dictionary.embedded import ColumnSweeps, strategy_of
 from tecu.dictionary.online import Coder
 from tecu.dictionary.rows import Rows
 from tecu.dictionary.sparse_codes import SparseFactorization
+from tecu.dictionary.weights import SHARE_OF_ETA
 from tecu.dictionary.workers import Workers
 from tecu.problem import Problem
 from tecu.protocols import Blocks, Term
@@ -36,9 +37,6 @@ SMALLEST_BATCH = 1000
 
 ROOM_OF_TOTALS = 8.0
 """How much larger than their mean the totals of an atom may become."""
-
-CODES_ETA = 0.01
-"""Proximal weight of the codes; the atoms have length 1, so this holds them back by one percent."""
 
 
 @dataclass(frozen=True)
@@ -168,17 +166,11 @@ def _batched(rows: Rows, coder: Coder, m: int, ball: bool, seed: int, max_iter: 
     require_range(2 * coupling.half_square, rows, m)
     names = coupling.names
     problem = Problem(coupling, {**dict.fromkeys(names, code_term(coder)), "D": terms.UnitColumns(ball=ball)})
-    plain = coder.n_nonzero is None and coder.lower == -np.inf and coder.upper == np.inf
-    strategy: Any = (
-        PolishedCodes(coder.penalty, min(n, m))
-        if plain
-        else DescendedCodes(coder.penalty, coder.n_nonzero, coder.lower, coder.upper)
-    )
     # The mean of the diagonal of W'W is about ||Y||^2 / m: the curvature that an atom sees.
     eta = coupling.half_square / m or 1.0
     updates = {
-        **dict.fromkeys(names, EmbeddedCodes(strategy, eta=CODES_ETA, c=0.45 * CODES_ETA)),
-        "D": Embed(ColumnSweeps(ball), eta=eta, c=0.45 * eta),
+        **dict.fromkeys(names, EmbeddedCodes(strategy_of(coder, min(n, m)))),
+        "D": Embed(ColumnSweeps(ball), eta=eta, c=SHARE_OF_ETA * eta),
     }
 
     def batch_schedule(t: int) -> list[str]:

@@ -49,7 +49,7 @@ def noise_level(pixels: Pixels, white: float) -> float:
     if channels == 1:
         return _noise_of_luma(bands[..., 0])
     of_colour = np.median(_second_difference(bands[..., 0] - bands[..., 1])) / (0.6745 * 6.0)
-    return max(float(of_colour) / np.sqrt(2.0), _noise_of_luma(_luma(bands)))  # R - G has the noise of two channels
+    return max(float(of_colour / np.sqrt(2.0)), _noise_of_luma(_luma(bands)))  # R - G has the noise of two channels
 
 
 def _noise_of_luma(bands: Pixels) -> float:

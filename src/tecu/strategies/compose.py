@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any, cast
 
+import numpy as np
+
 from tecu import arrays
 from tecu.arrays import Array
 from tecu.inexact import Candidate
@@ -32,6 +34,15 @@ class Once:
         return f"Once({_name(self.function)})"
 
 
+def begun(strategy: Strategy, sub: SubProblem, u: Array) -> Iterator[Array | Candidate]:
+    """The proposals of a strategy from ``u``. One that is not our own may work in place: it gets and gives copies."""
+    if type(strategy).__module__.partition(".")[0] == "tecu":
+        yield from strategy(sub, u)
+        return
+    for proposal in strategy(sub, sub.lend(u)):
+        yield proposal.copy() if isinstance(proposal, np.ndarray) else proposal
+
+
 class steps:
     """The first ``count`` proposals of a strategy, so that another may follow it.
 
@@ -49,7 +60,7 @@ class steps:
 
     def __call__(self, sub: SubProblem, u: Array) -> Iterator[Array | Candidate]:
         """Yield the first ``count`` proposals."""
-        yield from islice(self.strategy(sub, u), self.count)
+        yield from islice(begun(self.strategy, sub, u), self.count)
 
     def __repr__(self) -> str:
         return f"steps({self.strategy!r}, {self.count})"
@@ -68,7 +79,7 @@ class first_visit:
     def __call__(self, sub: SubProblem, u: Array) -> Iterator[Array | Candidate]:
         """Yield the strategy's proposals at the first visit, nothing later."""
         if sub.visits == 0:
-            yield from self.strategy(sub, u)
+            yield from begun(self.strategy, sub, u)
 
     def __repr__(self) -> str:
         return f"first_visit({self.strategy!r})"

@@ -240,7 +240,7 @@ def _fresh(sub: SubProblem, memory: Memory) -> SubProblem:
     coupling = sub.smooth.coupling
     own = getattr(coupling, "restrict", None)
     smooth = Restricted(coupling, sub.block, sub.others) if own is None else own(sub.block, sub.others)
-    return replace(sub, smooth=smooth, memory=memory, counters=Counters(), _cache={})
+    return replace(sub, smooth=smooth, memory=memory, notes={}, counters=Counters(), _cache={})
 
 
 def _nearby(sub: SubProblem, rng: np.random.Generator) -> Array:

@@ -14,7 +14,7 @@ from tecu.inexact import Candidate, Estimate, Judgement, estimate, judge
 from tecu.problem import SubProblem
 from tecu.settings import is_number, is_whole
 from tecu.state import Outcome
-from tecu.strategies.compose import as_strategy
+from tecu.strategies.compose import as_strategy, begun
 from tecu.tolerance import MovingTolerance, Tolerance
 from tecu.updates.base import Step
 
@@ -69,6 +69,7 @@ class Embed:
     """
 
     kind = "embed"
+    share_of_eta = 0.25  # c, where it was not given
 
     def __init__(
         self,
@@ -145,16 +146,16 @@ class Embed:
     def _with_eta(self, sub: SubProblem) -> tuple[SubProblem, Tolerance]:
         eta = self.eta
         if eta is None:
-            eta = sub.memory.get("eta")
+            eta = sub.notes.get("eta")
             if eta is None:
-                eta = 0.1 * _curvature(sub)
+                eta = self.first_eta(sub)
                 if eta > 0.0:
-                    sub.memory["eta"] = eta
+                    sub.notes["eta"] = eta
                 else:  # H does not depend on the block yet: any weight serves, and the next visit looks again
                     eta = 1.0
                 # Until eta is settled the last move carries another weight: judge the block by its own move.
                 sub = replace(sub, previous_move=None)
-        c = eta / 4 if self.c is None else self.c
+        c = self.share_of_eta * eta if self.c is None else self.c
         rule = MovingTolerance(c) if self.tolerance is None else self.tolerance
         if isinstance(rule, MovingTolerance) and not 2 * rule.c < eta:
             raise ValueError(
@@ -163,6 +164,10 @@ class Embed:
             )
         return sub.with_eta(float(eta)), rule
 
+    def first_eta(self, sub: SubProblem) -> float:
+        """The weight ``eta`` where none was given, at the block's first visit: a tenth of the curvature."""
+        return 0.1 * _curvature(sub)
+
     def _proposals(self, sub: SubProblem) -> Iterator[Candidate]:
         """The strategies one after the other, each from where the one before ended."""
         u = sub.previous
@@ -170,7 +175,7 @@ class Embed:
             u = sub.previous + self.extrapolation * (sub.previous - sub.before)
         for strategy in self.strategies:
             sub.counters.strategy_calls += 1
-            for proposal in strategy(sub, u):
+            for proposal in begun(strategy, sub, u):
                 candidate = _checked(proposal if isinstance(proposal, Candidate) else Candidate(proposal), sub)
                 u = candidate.u
                 yield candidate
@@ -217,7 +222,7 @@ class Embed:
         gradient = sub.grad(sub.previous)
         point, tau = sub.prox_gradient_step(sub.previous, gradient)
         if not sub.trusts(tau):  # a strategy's false gradient may have left a constant behind
-            sub.memory.pop("curvature", None)
+            sub.notes.pop("curvature", None)
             point, tau = sub.prox_gradient_step(sub.previous, gradient)
         while sub.trusts(tau):
             found = estimate(sub, Candidate(sub.previous, gradient, point, tau=tau))
@@ -246,8 +251,8 @@ class Embed:
 def _curvature(sub: SubProblem) -> float:
     constant = sub.lipschitz()
     if constant is None:
-        sub.prox_gradient_step(sub.previous)  # back-tracking leaves the curvature it found in the memory
-        constant = float(sub.memory.get("curvature", 1.0))
+        sub.prox_gradient_step(sub.previous)  # back-tracking leaves the curvature it found in the notes
+        constant = float(sub.notes.get("curvature", 1.0))
     return constant
 
 

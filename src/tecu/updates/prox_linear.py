@@ -60,7 +60,7 @@ class ProxLinear:
         """One step; two if an extrapolated one has to be redone."""
         lipschitz = sub.lipschitz()
         if self.extrapolation is not None and sub.before is not None:
-            known = lipschitz if lipschitz is not None else float(sub.memory.get("curvature", 0.0))
+            known = lipschitz if lipschitz is not None else float(sub.notes.get("curvature", 0.0))
             if known > 0.0:
                 return self._extrapolated(sub, known, self.extrapolation)
         return self._plain(sub, lipschitz, Outcome.STEP, weight=0.0)
@@ -96,7 +96,7 @@ class ProxLinear:
         )  # fmt: skip
 
     def _extrapolated(self, sub: SubProblem, lipschitz: float, rule: Extrapolation) -> Step:
-        plan = rule.plan(sub.memory, lipschitz, self.step_factor)
+        plan = rule.plan(sub.notes, lipschitz, self.step_factor)
         last = sub.previous - sub.before
         center = sub.previous + plan.alpha * last
         source = center if plan.beta == plan.alpha else sub.previous + plan.beta * last
@@ -110,7 +110,7 @@ class ProxLinear:
         if (
             self.safeguard and sub.lipschitz() is None
         ):  # by back-tracking: try a longer step next time, the safeguard watches
-            sub.memory["curvature"] = EASE * lipschitz
+            sub.notes["curvature"] = EASE * lipschitz
         sub.coupling_value_at_previous()
         return Step(
             u, Outcome.EXTRAPOLATED, 0.0, center=center, source=source, tau=plan.gamma, lipschitz=lipschitz,

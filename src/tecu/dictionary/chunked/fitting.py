@@ -19,11 +19,12 @@ from tecu.dictionary.chunked.rowwise import Codes, Held, Shared, compute, persis
 from tecu.dictionary.chunked.samples import Samples, current_client
 from tecu.dictionary.chunked.store import write_parts
 from tecu.dictionary.coding import Matrix
-from tecu.dictionary.embedded import ColumnSweeps, DescendedCodes, PolishedCodes
+from tecu.dictionary.embedded import ColumnSweeps, strategy_of
 from tecu.dictionary.online import Coder, loose_start
 from tecu.dictionary.parameters import Checked, check_settings, checked_parameters, start_dictionary
 from tecu.dictionary.rows import Rows
-from tecu.dictionary.solvers import CODES_ETA, SmallGain, code_term, require_range
+from tecu.dictionary.solvers import SmallGain, code_term, require_range
+from tecu.dictionary.weights import CODES_ETA, SAMPLES_SEEN, SHARE_OF_ETA, codes_eta
 from tecu.dictionary.workers import Workers, workers
 from tecu.problem import Problem
 from tecu.solver import Solver
@@ -80,26 +81,18 @@ def survey(samples: Samples, atoms: int, seed: int) -> Survey:
     return Survey(squares, Sample(np.concatenate([found.sample for found in looks]), sum(squares) / len(samples)))
 
 
-def local_strategy(coder: Coder, features: int, atoms: int) -> Any:
-    """The strategy with which a chunk codes itself: the same as in memory."""
-    if coder.n_nonzero is None and coder.lower == -np.inf and coder.upper == np.inf:
-        return PolishedCodes(coder.penalty, min(features, atoms))
-    return DescendedCodes(coder.penalty, coder.n_nonzero, coder.lower, coder.upper)
-
-
 def chunked_solver(
     samples: Samples, squares: list[float], coder: Coder, m: int, *, ball: bool = False, seed: int = 0,
-    team: Workers | None = None,
+    team: Workers | None = None, weight: float = CODES_ETA,
 ) -> Solver:  # fmt: skip
-    """All codes against ``D``, then ``D`` from the totals: one sweep."""
+    """All codes against ``D``, then ``D`` from the totals: one sweep. ``weight`` is that of the codes."""
     coupling = ChunkedFactorization(samples, squares, team)
     problem = Problem(coupling, {"W": RowTerm(code_term(coder)), "D": terms.UnitColumns(ball=ball)})
-    strategy = local_strategy(coder, samples.shape[1], m)
     eta = DICTIONARY_ETA * coupling.half_square / m or 1.0
-    c = 0.45 * CODES_ETA
+    c = SHARE_OF_ETA * weight
     updates = {
-        "W": Embed(ChunkCoder(strategy, c), eta=CODES_ETA, c=c),
-        "D": Embed(ColumnSweeps(ball), eta=eta, c=0.45 * eta),
+        "W": Embed(ChunkCoder(strategy_of(coder, min(samples.shape[1], m)), c), eta=weight, c=c),
+        "D": Embed(ColumnSweeps(ball), eta=eta, c=SHARE_OF_ETA * eta),
     }
     return Solver(problem, updates, seed=seed)
 
@@ -138,7 +131,11 @@ def fit(model: Any, X: Any) -> None:
             D, replaced = loose_start(
                 found.sample, D, checked.coder, random, ball=checked.ball, team=team, passes=model.max_iter
             )
-        solver = chunked_solver(samples, found.squares, checked.coder, len(D), ball=checked.ball, seed=seed, team=team)
+        some = found.sample[:: -(-len(found.sample) // SAMPLES_SEEN)]  # from all chunks
+        weight = codes_eta(strategy_of(checked.coder, min(D.shape)), some, D, D @ D.T)
+        solver = chunked_solver(
+            samples, found.squares, checked.coder, len(D), ball=checked.ball, seed=seed, team=team, weight=weight
+        )
         start = {"W": zeros(samples, len(D)), "D": np.ascontiguousarray(D.T)}
         rule = SmallGain(200 * model.tol) | stop.MaxIter(model.max_iter)
         callbacks = [] if model.callback is None else [model.callback]
