@@ -56,7 +56,8 @@ class Embed:
         The constant of the error estimate: ``None`` takes the Lipschitz constant of the sub-problem or back-tracking,
         ``1.0`` is the paper's choice.
     extrapolation
-        The strategies start at ``u + extrapolation (u - w)``, ``w`` the value before the latest visit.
+        The strategies start at ``u + extrapolation (u - w)``, ``w`` the value before the latest visit. What they
+        propose is judged as ever. It saves inner steps where a block goes on in its direction.
 
     Examples
     --------
