@@ -80,7 +80,7 @@ class MovingTolerance:
 
 @dataclass(frozen=True)
 class FixedTolerance:
-    """``||e|| <= bound`` at every visit. No convergence theorem covers it; it is here for comparison."""
+    """``||e|| <= accuracy`` at every visit. No convergence theorem covers it; it is here for comparison."""
 
     accuracy: float
     theorem: ClassVar[str | None] = "a fixed inner accuracy has no convergence theorem: the errors do not vanish"
