@@ -28,8 +28,8 @@ myst_heading_anchors = 3
 sphinx_gallery_conf = {
     "examples_dirs": str(HERE.parent / "examples"),
     "gallery_dirs": "gallery",
-    # What is shown but not run takes half a minute even when it is quick; what is ignored is no example.
-    "filename_pattern": r"(?<!denoise_china)\.py$",
+    "filename_pattern": r"\.py$",
+    # What is ignored is no example.
     "ignore_pattern": r"(side_by_side|opponents|choosing|demo)\.py$",
     "reset_argv": "gallery_settings.quick",
     "within_subsection_order": "FileNameSortKey",

@@ -8,7 +8,10 @@ from pathlib import Path
 import pytest
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
-NAMES = ["nmf", "sparse_pca", "blind_deconvolution", "plug_and_play", "low_rank_plus_sparse", "torch_function"]
+NAMES = [
+    "nmf", "sparse_pca", "blind_deconvolution", "plug_and_play", "low_rank_plus_sparse", "torch_function",
+    "denoise_china",
+]  # fmt: skip
 OUTSIDE = ["matplotlib", "proxmin", "pyproximal", "skimage", "torch"]
 
 
