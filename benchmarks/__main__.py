@@ -11,10 +11,15 @@ from pathlib import Path
 ON_REQUEST = {"soak"}  # takes half an hour by intention
 
 
-def main() -> None:
+def benchmarks() -> list[str]:
+    """The names of all benchmarks."""
     here = Path(__file__).parent
-    known = sorted(path.stem for path in here.glob("*.py") if not path.stem.startswith("_"))
-    known = [name for name in known if "def main(" in (here / f"{name}.py").read_text()]
+    names = sorted(path.stem for path in here.glob("*.py") if not path.stem.startswith("_"))
+    return [name for name in names if "def main(" in (here / f"{name}.py").read_text()]
+
+
+def main() -> None:
+    known = benchmarks()
     given = sys.argv[1:]
     first = next((place for place, word in enumerate(given) if word.startswith("-")), len(given))
     names, options = given[:first], given[first:]

@@ -1,5 +1,9 @@
-"""Every code block and every command in README and docs is run (or, if it takes long, parsed by the command itself)."""
+"""Every Python block and every ``tecu`` command in README and docs is run; if it takes long, its arguments are parsed.
 
+Of ``make``, ``pip install``, ``python -m benchmarks`` and ``python FILE`` the names are checked, also within a line.
+"""
+
+import itertools
 import re
 import shlex
 import tomllib
@@ -7,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from benchmarks.__main__ import benchmarks
 from PIL import Image
 from skimage import data
 
@@ -62,21 +67,42 @@ def test_commands_run(page, folder, capsys):
     for command in commands(page):
         if command[0] == "tecu":
             run_tecu(command[1:], capsys)
-        elif command[0] == "make":
-            targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
-            assert set(command[1:]) <= set(targets), command
-        elif command[:2] == ["pip", "install"]:
-            (what,) = [part for part in command[2:] if part.startswith("tecu")]
-            extras = re.findall(r"\w+", what.removeprefix("tecu"))
-            assert set(extras) <= set(PROJECT["optional-dependencies"]), command
-        elif command[:2] in (["git", "clone"], ["cd", "tecu"]):
-            continue
-        elif command[:2] == ["python", "-m"]:
-            assert (ROOT / command[2] / "__main__.py").is_file(), command
-        elif command[0] == "python":
-            assert (ROOT / command[1]).is_file(), command  # tests of their own run the examples
-        else:
-            pytest.fail(f"{name(page)}: no test knows the command {shlex.join(command)}")
+        elif command[:2] not in (["git", "clone"], ["cd", "tecu"]):
+            assert names_what_exists(command), f"{name(page)}: {shlex.join(command)}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_commands_within_a_line_name_what_exists(page):
+    for span in re.findall(r"`([^`\n]+)`", re.sub(FENCE, "", page.read_text(encoding="utf-8"))):
+        words = [word for word in span.split() if not re.match(r"[A-Z_]+=", word)]  # such as TECU_DATA=FOLDER
+        if words and words[0] in ("make", "pip", "python") and words[1:2] != ["-c"] and "NAME" not in span:
+            assert names_what_exists(shlex.split(" ".join(words))), f"{name(page)}: {span}"
+
+
+def names_what_exists(command):
+    """Whether there are such targets, extras, benchmarks or files; none is run here, and examples have tests."""
+    if command[0] == "make":
+        return set(command[1:]) <= set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    if command[:2] == ["pip", "install"]:  # from a checkout: tecu is on no index
+        extras = re.fullmatch(r"\.(?:\[([\w,]+)\])?", " ".join(command[2:]))
+        return extras is not None and set((extras[1] or "all").split(",")) <= set(PROJECT["optional-dependencies"])
+    if command[:2] == ["python", "-m"]:
+        package, *named = command[2].split(".")
+        named += itertools.takewhile(lambda word: not word.startswith("-"), command[3:])
+        return package == "benchmarks" and set(named) <= set(benchmarks())
+    return command[0] == "python" and (ROOT / command[1]).is_file()
+
+
+@pytest.mark.parametrize(
+    "command", ["make no", "pip install .[no]", "pip install tecu", "python -m benchmarks no", "python no.py"]
+)
+def test_what_does_not_exist_is_seen(command):
+    assert not names_what_exists(command.split())
+
+
+def test_the_quick_start_lists_every_extra_for_users():
+    listed = re.findall(r'^pip install "\.\[(\w+)\]"', (ROOT / "docs" / "quickstart.md").read_text(), re.MULTILINE)
+    assert set(listed) == set(PROJECT["optional-dependencies"]) - {"test", "docs", "dev", "browser"}
 
 
 def run_tecu(arguments, capsys):
