@@ -56,6 +56,13 @@ def test_every_extra_for_users_is_covered():
     assert extras - {"all", "test", "docs", "dev", "browser"} == set(licences.EXTRAS)
 
 
+def test_the_notice_of_the_niqe_parameters_is_there_in_its_entirety():
+    """Its authors ask for that in all copies."""
+    notice = (ROOT / "src" / "tecu" / "metrics" / "niqe_parameters.txt").read_text(encoding="utf-8")
+    assert "Copyright (c) 2011 The University of Texas at Austin" in notice
+    assert notice.strip() in LIST
+
+
 def test_the_list_is_part_of_the_package():
     assert "THIRD_PARTY_LICENSES" in PROJECT["project"]["license-files"]
 

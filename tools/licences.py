@@ -1,6 +1,7 @@
 """``python tools/licences.py > THIRD_PARTY_LICENSES``: every package that tecu or one of its extras brings along.
 
-Read from the metadata of what is installed; the versions are those of ``constraints.txt``.
+Read from the metadata of what is installed; the versions are those of ``constraints.txt``. The notice of the NIQE
+parameters, figures of others that are a part of tecu, comes last.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from pathlib import Path
 from packaging.requirements import Requirement
 
 PROJECT = Path(__file__).parent.parent / "pyproject.toml"
+NIQE = Path(__file__).parent.parent / "src" / "tecu" / "metrics" / "niqe_parameters.txt"
 CORE = "core"
 EXTRAS = ("report", "train", "scale", "web", "raw", "heif", "jax")
 NOTES = {
@@ -81,13 +83,15 @@ def main() -> None:
     """Print the list."""
     core = needed()
     lines = [
-        "tecu contains no code of others. These are the packages that it, or one of its extras, is installed with,",
-        "and their licences as their own metadata state them. Made by `python tools/licences.py`.",
+        "tecu contains no code of others, but one set of figures: the parameters of NIQE, whose notice is at the end.",
+        "These are the packages that tecu, or one of its extras, is installed with, and their licences as their own",
+        "metadata state them. Made by `python tools/licences.py`.",
     ]
     for part in (CORE, *EXTRAS):
         packages = core if part == CORE else {k: v for k, v in needed(part).items() if k not in core}
         lines += ["", "pip install tecu" if part == CORE else f"pip install tecu[{part}], besides", ""]
         lines += [f"  {name} {packages[name].version}: {licence(packages[name])}" for name in sorted(packages)]
+    lines += ["", f"A part of tecu itself: tecu/metrics/{NIQE.name}", "", NIQE.read_text(encoding="utf-8").rstrip()]
     sys.stdout.write("\n".join(lines) + "\n")
 
 
