@@ -131,13 +131,31 @@ def test_numbers_that_a_precision_cannot_hold_are_refused(X):
         ({"callback": 3}, "callback must be a function"),
         ({"penalty": 10**400}, "penalty must be a positive number"),
         ({"checkpoint": "."}, "checkpoint must be a file"),
+        ({"checkpoint": 3}, "checkpoint must be the name of a file or None, got 3"),
+        ({"constraint": np.ones(2)}, r"constraint must be 'sphere' or 'ball', got array\("),
+        ({"solver": np.ones(2)}, r"solver must be one of .*; got array\("),
         ({"positive": "no"}, "positive must be True or False"),
         ({"init": [[1.0], [2.0, 3.0]]}, "init must be an array of numbers"),
+        ({"init": [[10**400]]}, "init must be an array of numbers"),
     ],
 )
 def test_what_a_parameter_may_be_is_said(X, option, word):
     with pytest.raises(ValueError, match=word):
         L0DictionaryLearning(20, **option).fit(X)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("constraint", ["sphere", "ball"])
+def test_a_start_is_the_same_whatever_the_unit_of_its_atoms(X, dtype, constraint):
+    atoms = 4 * np.random.default_rng(0).normal(size=(20, 12))
+
+    def found(init):
+        options = {"penalty": 0.02, "max_iter": 1, "constraint": constraint, "random_state": 0}
+        return L0DictionaryLearning(20, init=init, **options).fit(X[:300].astype(dtype)).components_
+
+    units = [2.0**665] if constraint == "ball" else [2.0**665, 2.0**100, 2.0**-100, 2.0**-665]  # small ones are inside
+    for unit in units:
+        np.testing.assert_array_equal(found(unit * atoms), found(atoms))
 
 
 def test_a_truth_value_of_numpy_stops_a_fit(X):

@@ -54,16 +54,15 @@ def checked_dtype(dtype: Any) -> np.dtype[Any] | None:
 def check_settings(model: Any) -> None:
     """Refuse parameters that are wrong whatever the data."""
     checked_dtype(model.dtype)
-    if model.solver not in NAMES:
+    if not (isinstance(model.solver, str) and model.solver in NAMES):
         raise ValueError(f"solver must be one of {', '.join(NAMES)}; got {model.solver!r}")
-    if model.constraint not in ("sphere", "ball"):
+    if not (isinstance(model.constraint, str) and model.constraint in ("sphere", "ball")):
         raise ValueError(f"constraint must be 'sphere' or 'ball', got {model.constraint!r}")
     if not isinstance(model.positive, bool | np.bool_):
         raise ValueError(f"positive must be True or False, got {model.positive!r}")
     if model.callback is not None and not callable(model.callback):
         raise ValueError(f"callback must be a function of the state or None, got {model.callback!r}")
-    if model.checkpoint is not None and Path(model.checkpoint).is_dir():
-        raise ValueError(f"checkpoint must be a file, got the folder {os.fspath(model.checkpoint)!r}")
+    _check_file(model.checkpoint, "checkpoint")
     if isinstance(model.init, str) and model.init not in INITS:
         raise ValueError(f"init must be one of {', '.join(INITS)} or an array, got {model.init!r}")
     _at_least(model.max_iter, "max_iter", 1)
@@ -118,6 +117,15 @@ def _penalty(model: Any, rows: Rows, fitted: float | None) -> float:
     return chosen
 
 
+def _check_file(path: Any, name: str) -> None:
+    if path is None:
+        return
+    if not isinstance(path, str | os.PathLike):
+        raise ValueError(f"{name} must be the name of a file or None, got {path!r}")
+    if Path(path).is_dir():
+        raise ValueError(f"{name} must be a file, got the folder {os.fspath(path)!r}")
+
+
 def _at_least(value: Any, name: str, least: int) -> None:
     if not is_whole(value) or value < least:
         raise ValueError(f"{name} must be an integer >= {least}, got {value!r}")
@@ -136,16 +144,11 @@ def start_dictionary(checked: Checked, rows: Rows, random: np.random.RandomState
     """Unit atoms to begin with: given, random, or samples; random ones where there are too few samples."""
     m, n = checked.n_components, rows.shape[1]
     if not isinstance(checked.init, str):
-        try:
-            D = np.array(dense(checked.init), dtype=rows.dtype, order="C")
-        except (TypeError, ValueError):
-            raise ValueError("init must be an array of numbers, n_components x n_features") from None
-        if D.shape != (m, n):
-            raise ValueError(f"init must have the shape n_components x n_features = {(m, n)}, got {D.shape}")
-        if not np.all(np.isfinite(D)):
-            raise ValueError("init has NaN or Inf")
-        if checked.ball and np.all(np.linalg.norm(D, axis=1) <= 1):
-            return D
+        D = _given_atoms(checked.init, (m, n))
+        largest = np.max(np.abs(D), axis=1, keepdims=True)
+        if checked.ball and np.max(largest) <= 1 and np.all(np.linalg.norm(D, axis=1) <= 1):
+            return np.asarray(D, dtype=rows.dtype)
+        D = np.ldexp(D, -np.frexp(largest)[1])  # by powers of two: squares stay in range, and no bit is lost
     else:
         D = np.empty((0, n), rows.dtype)
         if checked.init != "random":
@@ -157,3 +160,16 @@ def start_dictionary(checked: Checked, rows: Rows, random: np.random.RandomState
     D[lengths[:, 0] == 0] = np.eye(1, n, dtype=D.dtype)
     lengths[lengths == 0] = 1
     return np.asarray(D / lengths, dtype=rows.dtype)
+
+
+def _given_atoms(init: Any, shape: tuple[int, int]) -> Matrix:
+    """The array ``init``, in float64."""
+    try:
+        D = np.array(dense(init), dtype=np.float64, order="C")
+    except (TypeError, ValueError, OverflowError):
+        raise ValueError("init must be an array of numbers, n_components x n_features") from None
+    if D.shape != shape:
+        raise ValueError(f"init must have the shape n_components x n_features = {shape}, got {D.shape}")
+    if not np.all(np.isfinite(D)):
+        raise ValueError("init has NaN or Inf")
+    return D

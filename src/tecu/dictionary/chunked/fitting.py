@@ -109,6 +109,7 @@ def scheduling(n_jobs: int | None, threads: int) -> Iterator[Workers]:
 
 def fit(model: Any, X: Any) -> None:
     """Fit an estimator to data in chunks."""
+    check_settings(model)
     if model.solver != "auto":
         raise ValueError(f"data in chunks are fitted by solver='auto' only, got solver={model.solver!r}")
     if model.checkpoint is not None:
@@ -116,7 +117,6 @@ def fit(model: Any, X: Any) -> None:
             "checkpoint cannot be used with data in chunks: the codes stay on the workers; "
             "save the model when the fit has ended"
         )
-    check_settings(model)
     samples = Samples.of(X, model.dtype)
     random = check_random_state(model.random_state)
     seed = int(random.randint(np.iinfo(np.int32).max))
