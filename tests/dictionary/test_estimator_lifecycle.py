@@ -70,6 +70,12 @@ def test_parameters_set_after_a_fit_are_used(X):
     assert learning._online.coder.lower == 0.0
 
 
+@pytest.mark.parametrize("method", ["fit", "fit_transform", "partial_fit"])
+def test_an_argument_that_is_not_known_is_refused(X, method):
+    with pytest.raises(TypeError, match="sample_weight"):
+        getattr(L0DictionaryLearning(**OPTIONS, max_iter=1), method)(X[:300], sample_weight=np.ones(300))
+
+
 @pytest.mark.parametrize("random_state", [None, "used"])
 def test_a_checkpoint_is_gone_on_from_without_a_seed(X, tmp_path, random_state):
     options = {"penalty": 0.02, "tol": 0, "checkpoint": tmp_path / "run.npz"}

@@ -247,7 +247,7 @@ class L0DictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         with workers(checked.threads) as team:
             return encoded(rows, self.components_, checked.coder, team)
 
-    def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Any:
+    def fit_transform(self, X: Any, y: Any = None) -> Any:
         """``fit(X).transform(X)``."""
         if isinstance(X, Iterator):
             raise ValueError(
