@@ -70,6 +70,17 @@ def test_parameters_set_after_a_fit_are_used(X):
     assert learning._online.coder.lower == 0.0
 
 
+def test_the_penalty_of_a_model_is_the_one_that_was_used(X, other, tmp_path):
+    model = L0DictionaryLearning(20, random_state=0).partial_fit(X[:500])
+    chosen = model.penalty_
+    assert model.partial_fit(3 * other).penalty_ == chosen  # "auto" is not chosen anew
+    assert model.set_params(penalty=0.05).partial_fit(X[:500]).penalty_ == 0.05
+    model.save(tmp_path / "model.npz")
+    assert L0DictionaryLearning.load(tmp_path / "model.npz").penalty_ == 0.05
+    assert model.set_params(penalty="auto").partial_fit(X[:500]).penalty_ == 0.05
+    assert model.set_params(n_nonzero=2).partial_fit(X[:500]).penalty_ == 0.0
+
+
 @pytest.mark.parametrize("method", ["fit", "fit_transform", "partial_fit"])
 def test_an_argument_that_is_not_known_is_refused(X, method):
     with pytest.raises(TypeError, match="sample_weight"):

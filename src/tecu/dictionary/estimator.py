@@ -213,7 +213,8 @@ class L0DictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         """Update the dictionary with one more batch: code it, add it to the running totals, sweep over the atoms.
 
         It goes on from where :meth:`fit`, :meth:`load` or another batch has left off. What ``fit`` said of its own
-        dictionary (``codes_``, ``objective_``, ``certificate_``, ``history_``) is gone then.
+        dictionary (``codes_``, ``objective_``, ``certificate_``, ``history_``) is gone then. ``penalty_`` is that of the
+        latest batch; ``penalty="auto"`` keeps the one before.
         """
         first = not hasattr(self, "components_")
         X = self._validated(X, reset=first)
@@ -222,7 +223,7 @@ class L0DictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         check_batch(self, rows, checked, first)
         if first:
             self.components_ = start_dictionary(checked, rows, check_random_state(self.random_state))
-            self.penalty_, self.n_iter_ = checked.coder.penalty, 0
+            self.n_iter_ = 0
         announce_compiling(*KERNELS)
         absorb_batch(self, rows, checked)
         return self

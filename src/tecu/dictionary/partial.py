@@ -42,7 +42,7 @@ def absorb_batch(model: Any, rows: Rows, checked: Checked) -> None:
             online.absorb(rows.__getitem__, len(rows), keep=1.0 - 1.0 / min(past + 1.0, MEMORY))
         finally:
             online.team = Workers(1)
-    model.components_ = online.D.copy()
+    model.components_, model.penalty_ = online.D.copy(), checked.coder.penalty
     model.n_iter_ += 1
     for name in (*OF_A_RUN, "_energy"):
         vars(model).pop(name, None)
