@@ -30,6 +30,7 @@ from tecu.dictionary.partial import absorb_batch, check_batch
 from tecu.dictionary.resumption import FitCheckpoint, SavedFit, saved_fit
 from tecu.dictionary.rows import Rows
 from tecu.dictionary.solvers import Plan, plan
+from tecu.dictionary.wholeness import PAST, all_or_nothing
 from tecu.dictionary.workers import workers
 from tecu.kernel_cache import announce_compiling
 from tecu.state import ForeignState, Result
@@ -141,14 +142,15 @@ class L0DictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
 
     # -- learning -----------------------------------------------------------------------------------------------
 
+    @all_or_nothing
     def fit(self, X: Any, y: Any = None) -> L0DictionaryLearning:
         """Learn a dictionary from ``X``, samples x features: dense, CSR or in chunks.
 
         In chunks are a Dask array, a zarr array and an iterator of arrays, and a memory map where a
         ``distributed.Client`` is at work. Chunks are coded by Dask, on the client's workers or on threads; the codes
-        stay there, and ``codes_`` stands for them.
+        stay there, and ``codes_`` stands for them. A fit that is broken off leaves the model as it was.
         """
-        for name in ("_online", "_energy"):  # what partial_fit goes on from
+        for name in PAST:
             self.__dict__.pop(name, None)
         if is_chunked(X):
             from tecu.dictionary.chunked import fitting
@@ -209,12 +211,13 @@ class L0DictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         self.n_iter_ = result.iterations
         self.certificate_, self.history_, self.status_ = result.certificate, result.history, result.status
 
+    @all_or_nothing
     def partial_fit(self, X: Any, y: Any = None) -> L0DictionaryLearning:
         """Update the dictionary with one more batch: code it, add it to the running totals, sweep over the atoms.
 
         It goes on from where :meth:`fit`, :meth:`load` or another batch has left off. What ``fit`` said of its own
-        dictionary (``codes_``, ``objective_``, ``certificate_``, ``history_``) is gone then. ``penalty_`` is that of the
-        latest batch; ``penalty="auto"`` keeps the one before.
+        dictionary (``codes_``, ``objective_``, ``certificate_``, ``history_``) is gone then. ``penalty_`` is that of
+        the latest batch; ``penalty="auto"`` keeps the one before.
         """
         first = not hasattr(self, "components_")
         X = self._validated(X, reset=first)
@@ -287,9 +290,12 @@ class L0DictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
     # -- files --------------------------------------------------------------------------------------------------
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted model to one ``.npz`` file; no pickle. Codes that stayed on workers are left out."""
+        """Write the fitted model to one ``.npz`` file that :meth:`load` reads; no pickle.
+
+        Codes that stayed on workers are left out.
+        """
         check_is_fitted(self)
-        model_file.save(self._without_codes_elsewhere(), Path(path))
+        model_file.save(self._without_codes_elsewhere(), Path(path), L0DictionaryLearning())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> L0DictionaryLearning:

@@ -22,10 +22,11 @@ SETTINGS = (
 NUMBERS = ("penalty_", "objective_", "n_iter_", "n_replaced_", "n_features_in_")
 
 
-def save(model: Any, path: Path) -> None:
-    """Write the settings, the dictionary, the codes and the certificate's summary.
+def save(model: Any, path: Path, blank: Any) -> None:
+    """Write the settings, the dictionary, the codes and the certificate's summary, unless ``load`` would refuse them.
 
-    Of a model without codes, how much each atom was used: ``partial_fit`` goes on from that.
+    Of a model without codes, how much each atom was used: ``partial_fit`` goes on from that. ``blank`` is an unfitted
+    model, to try it with.
     """
     settings = {name: _plain(getattr(model, name)) for name in SETTINGS}
     settings["init"] = model.init if isinstance(model.init, str) else "auto"
@@ -48,6 +49,10 @@ def save(model: Any, path: Path) -> None:
         store["energy"] = energy.astype(np.float64)
     if hasattr(model, "feature_names_in_"):
         store["feature_names"] = np.asarray(model.feature_names_in_, dtype=str)
+    try:
+        _fill(blank, document, store)
+    except MALFORMED as error:
+        raise ValueError(f"the model was not saved, because load would refuse it: {_reason(error)}") from error
     write_archive(path, document, store)
 
 
@@ -57,8 +62,11 @@ def load(model: Any, path: Path) -> None:
     try:
         _fill(model, document, store)
     except MALFORMED as error:
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
-        raise ValueError(f"{shown(path)} is not a whole saved dictionary: {reason}") from error
+        raise ValueError(f"{shown(path)} is not a whole saved dictionary: {_reason(error)}") from error
+
+
+def _reason(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]
 
 
 def _fill(model: Any, document: dict[str, Any], store: dict[str, Any]) -> None:
@@ -70,11 +78,14 @@ def _fill(model: Any, document: dict[str, Any], store: dict[str, Any]) -> None:
         raise ValueError(f"{wrong[0]} is neither a number nor a name")
     if wrong := [name for name, value in found.items() if not isinstance(value, numbers.Real)]:
         raise ValueError(f"{wrong[0]} is not a number")
+    if missing := {"penalty_", "n_features_in_"} - set(found):
+        raise ValueError(f"it has no {' and no '.join(sorted(missing))}")
     components = store["components"]
     if components.ndim != 2 or components.dtype not in (np.float32, np.float64) or not np.isfinite(components).all():
         raise ValueError("its components are not a matrix of finite numbers")
     if 0 in components.shape or found["n_features_in_"] != components.shape[1]:
-        raise ValueError(f"its components have the shape {components.shape}")
+        features = found["n_features_in_"]
+        raise ValueError(f"its components have the shape {components.shape}, and n_features_in_ is {features}")
     if not (0 <= found["penalty_"] < np.inf):
         raise ValueError(f"its penalty is {found['penalty_']}")
     if settings.get("dtype") not in (None, "float32", "float64"):

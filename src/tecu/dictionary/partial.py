@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -31,8 +32,9 @@ def check_batch(model: Any, rows: Rows, checked: Checked, first: bool) -> None:
 
 def absorb_batch(model: Any, rows: Rows, checked: Checked) -> None:
     """Code a batch with the model's dictionary, add it to the totals, sweep over the atoms."""
+    start = partial(OnlineDictionary, model.components_, checked.coder, checked.ball, energy=energy_of(model))
     if not hasattr(model, "_online"):
-        model._online = OnlineDictionary(model.components_, checked.coder, checked.ball, energy=energy_of(model))
+        model._online = start()
     online: OnlineDictionary = model._online
     online.coder, online.ball = checked.coder, checked.ball
     with workers(checked.threads) as team:
@@ -40,6 +42,9 @@ def absorb_batch(model: Any, rows: Rows, checked: Checked) -> None:
         try:
             past = MEMORY if online.has_past else float(model.n_iter_)
             online.absorb(rows.__getitem__, len(rows), keep=1.0 - 1.0 / min(past + 1.0, MEMORY))
+        except BaseException:  # totals that may hold half of the batch give way to those of a model from a file
+            vars(online).update(vars(start()))
+            raise
         finally:
             online.team = Workers(1)
     model.components_, model.penalty_ = online.D.copy(), checked.coder.penalty
