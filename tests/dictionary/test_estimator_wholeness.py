@@ -1,7 +1,13 @@
 """What is left of a model when something breaks in on it: the old one or the new one, never parts of both."""
 
+import copy
+import gc
+import pickle
+import weakref
+
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 from sklearn.exceptions import NotFittedError
 
 from tecu.dictionary import L0DictionaryLearning, make_sparse_data
@@ -78,3 +84,47 @@ def test_what_load_would_refuse_is_not_saved(other, tmp_path, name, value, word)
     with pytest.raises(ValueError, match=f"load would refuse it: .*{word}"):
         model.save(tmp_path / "model.npz")
     assert not (tmp_path / "model.npz").exists()
+
+
+@pytest.mark.parametrize("solver", ["auto", "tecu", "tecu-pith", "palm", "ipalm", "bcu", "inv"])
+@pytest.mark.parametrize("kind", [np.array, csr_array])
+@pytest.mark.filterwarnings("ignore:X was changed after fit:RuntimeWarning")
+def test_the_residual_is_that_of_the_samples_that_were_fitted_or_none(other, solver, kind):
+    X = kind(other)
+    asked, late = (L0DictionaryLearning(**OPTIONS, solver=solver, max_iter=2).fit(X).certificate_ for _ in range(2))
+    residual = asked.residual
+    assert residual > 0
+    (X.data if kind is csr_array else X)[-1:] = 0
+    assert asked.residual == residual
+    assert late.residual == residual or np.isnan(late.residual)  # some solvers make a copy anyway
+
+
+def test_samples_that_were_changed_are_told(other, tmp_path):
+    X = other.copy()
+    model = L0DictionaryLearning(**OPTIONS, max_iter=2).fit(X)
+    X[7, 3] += 1e-9
+    with pytest.warns(RuntimeWarning, match="X was changed after fit"):
+        model.save(tmp_path / "model.npz")
+    assert "residual ||P|| = nan" in L0DictionaryLearning.load(tmp_path / "model.npz").certificate_summary_
+
+
+def test_a_model_lets_go_of_its_samples_when_the_residual_is_known(other):
+    X = other.copy()
+    held = weakref.ref(X)
+    model = L0DictionaryLearning(**OPTIONS, max_iter=2).fit(X)
+    del X
+    gc.collect()
+    assert held() is not None
+    residual = model.certificate_.residual
+    gc.collect()
+    assert held() is None
+    assert copy.deepcopy(model).certificate_.residual == residual
+
+
+def test_a_copy_has_the_residual_and_not_the_samples(other):
+    X = other.copy()
+    model = L0DictionaryLearning(**OPTIONS, max_iter=2).fit(X)
+    copies = pickle.loads(pickle.dumps(model)), copy.deepcopy(model), model
+    X[:] = 0
+    assert len({own.certificate_.residual for own in copies}) == 1
+    assert len(pickle.dumps(copies[0])) < other.nbytes + copies[0].codes_.nnz * 12

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import copy
-import dataclasses
-import functools
 import logging
 import numbers
 import os
@@ -24,6 +22,7 @@ from tecu.dictionary import model_file
 from tecu.dictionary.chunked.samples import is_chunked
 from tecu.dictionary.coding import Matrix
 from tecu.dictionary.encoding import encoded
+from tecu.dictionary.late_residual import with_late_residual
 from tecu.dictionary.online import loose_start
 from tecu.dictionary.parameters import Checked, checked_dtype, checked_parameters, start_dictionary
 from tecu.dictionary.partial import absorb_batch, check_batch
@@ -88,7 +87,9 @@ class L0DictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
     components_, codes_, objective_, penalty_, n_iter_
         What the run ended with: ``objective_ = penalty_ nnz(codes_) + 1/2 ||X - codes_ @ components_||^2``.
     certificate_, history_
-        The checked convergence certificate and the columns of the run.
+        The checked convergence certificate and the columns of the run. ``certificate_.residual`` is computed when it is
+        first asked for (``save`` asks, too), and the model holds ``X`` until then; if ``X`` was changed meanwhile it is
+        NaN, with a warning.
     n_replaced_
         Dead or double atoms that were replaced in the loose passes.
 
@@ -209,7 +210,8 @@ class L0DictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         self.penalty_ = checked.coder.penalty
         self.objective_ = float(planned.solver.problem.value(result.z))
         self.n_iter_ = result.iterations
-        self.certificate_, self.history_, self.status_ = result.certificate, result.history, result.status
+        self.certificate_ = with_late_residual(result, planned.solver)
+        self.history_, self.status_ = result.history, result.status
 
     @all_or_nothing
     def partial_fit(self, X: Any, y: Any = None) -> L0DictionaryLearning:
@@ -325,9 +327,6 @@ class L0DictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         state: dict[str, Any] = dict(super().__getstate__())
         if is_elsewhere(state.get("codes_")):
             del state["codes_"]
-        if "certificate_" in state:  # its residual is computed when first asked for, from the whole problem
-            known = functools.partial(float, state["certificate_"].residual)
-            state["certificate_"] = dataclasses.replace(state["certificate_"], _residual=known)
         return state
 
     def __sklearn_tags__(self) -> Any:
