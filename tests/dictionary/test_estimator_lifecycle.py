@@ -108,6 +108,21 @@ def test_a_checkpoint_of_other_data_is_refused_wherever_they_differ(tmp_path):
             L0DictionaryLearning(**options, checkpoint=tmp_path / "run.npz").fit(Y)
 
 
+def test_a_checkpoint_of_another_start_is_refused(X, tmp_path):
+    atoms = np.random.default_rng(0).normal(size=(20, 12))
+    starts = {"greedy": "auto", "data": "data", "random": "random", "atoms": atoms, "others": -atoms[:, ::-1]}
+    options = {**OPTIONS, "tol": 0, "checkpoint": tmp_path / "run.npz"}
+    for written, init in starts.items():
+        (tmp_path / "run.npz").unlink(missing_ok=True)
+        first = L0DictionaryLearning(**options, max_iter=1, init=init).fit(X)
+        for wanted in starts.keys() - {written}:
+            with pytest.raises(ValueError, match=r"run\.npz was written by .* with other parameters"):
+                L0DictionaryLearning(**options, max_iter=2, init=starts[wanted]).fit(X)
+        same = {"greedy": "greedy", "atoms": (2 * atoms).tolist()}.get(written, init)
+        second = L0DictionaryLearning(**options, max_iter=2, init=same).fit(X)
+        assert second.history_["value"][:2].tolist() == first.history_["value"].tolist()
+
+
 @pytest.mark.parametrize("solver", ["auto", "palm", "tecu"])
 @pytest.mark.filterwarnings("ignore:block .* never moved:RuntimeWarning")
 def test_sparse_samples_with_entries_given_twice_are_their_sums(solver):

@@ -12,27 +12,25 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils import check_array, check_random_state
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tecu.arrays import canonical, is_elsewhere, is_sparse
-from tecu.atomic import shown
-from tecu.checkpoint import Checkpoint
 from tecu.dictionary import model_file
 from tecu.dictionary.chunked.samples import is_chunked
 from tecu.dictionary.coding import Matrix
-from tecu.dictionary.encoding import encoded
+from tecu.dictionary.encoding import decoded, encoded
 from tecu.dictionary.late_residual import with_late_residual
 from tecu.dictionary.online import loose_start
 from tecu.dictionary.parameters import Checked, checked_dtype, checked_parameters, start_dictionary
 from tecu.dictionary.partial import absorb_batch, check_batch
-from tecu.dictionary.resumption import FitCheckpoint, SavedFit, saved_fit
+from tecu.dictionary.resumption import Origin, SavedFit, digest_of_init, run_saving, saved_fit
 from tecu.dictionary.rows import Rows
 from tecu.dictionary.solvers import Plan, plan
 from tecu.dictionary.wholeness import PAST, all_or_nothing
 from tecu.dictionary.workers import workers
 from tecu.kernel_cache import announce_compiling
-from tecu.state import ForeignState, Result
+from tecu.state import Result
 
 log = logging.getLogger("tecu")
 
@@ -79,6 +77,8 @@ class L0DictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         Called with the :class:`tecu.State` after each sweep; one that returns ``True`` stops the fit.
     checkpoint
         A file. The state is saved there now and then; a ``fit`` that finds it goes on from it, to the same result.
+        ``max_iter`` and ``tol`` may be others by then; loose passes are not made again. Data and other parameters may
+        not.
     verbose
         Show a progress line, on a terminal.
 
@@ -165,8 +165,8 @@ class L0DictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         random = check_random_state(self.random_state)
         seed = int(random.randint(np.iinfo(np.int32).max))
         saved = saved_fit(None if self.checkpoint is None else Path(self.checkpoint))
-        if saved is not None and saved.seed is not None and not isinstance(self.random_state, numbers.Integral):
-            seed = saved.seed  # another one was drawn now
+        if saved is not None and saved.origin.seed is not None and not isinstance(self.random_state, numbers.Integral):
+            seed = saved.origin.seed  # another one was drawn now
         announce_compiling(*KERNELS)
         with workers(checked.threads) as team:
             planned = plan(
@@ -181,9 +181,11 @@ class L0DictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         self, planned: Plan, rows: Rows, checked: Checked, random: Any, team: Any, saved: SavedFit | None
     ) -> Result:
         callbacks: list[Any] = [] if self.callback is None else [self.callback]
+        init = None if self.checkpoint is None else digest_of_init(checked, rows)
         if saved is not None:
+            saved.require(init)
             start: Any = saved.state
-            self.n_replaced_ = saved.replaced
+            self.n_replaced_ = saved.origin.replaced
             log.info("resuming from %s at iteration %d", self.checkpoint, start.t)
         else:
             D, self.n_replaced_ = start_dictionary(checked, rows, random), 0
@@ -194,15 +196,8 @@ class L0DictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
             start = planned.start(D)
         if self.checkpoint is None:
             return planned.solver.run(start, planned.rule, callbacks, progress=bool(self.verbose))
-        path = Path(self.checkpoint)
-        callbacks.append(FitCheckpoint(Checkpoint(path, seconds=5.0), self.n_replaced_, planned.solver.seed))
-        try:
-            return planned.solver.run(start, planned.rule, callbacks, progress=bool(self.verbose))
-        except ForeignState:
-            raise ValueError(
-                f"checkpoint {shown(path)} was written by a fit of other data or with other parameters; fit with "
-                "those, remove the file, or name another one"
-            ) from None
+        origin = Origin(self.n_replaced_, planned.solver.seed, init)
+        return run_saving(planned, start, callbacks, bool(self.verbose), Path(self.checkpoint), origin)
 
     def _keep(self, planned: Plan, result: Result, checked: Checked) -> None:
         self.components_ = planned.components(result.z)
@@ -238,6 +233,9 @@ class L0DictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
     def transform(self, X: Any, out: Any = None) -> Any:
         """Sparse codes of ``X``, CSR: each sample greedily, then refit, dropped and inserted while that pays.
 
+        With ``n_nonzero`` they are those of orthogonal matching pursuit, refit within the bounds. Atoms are not
+        exchanged then, as ``fit`` does from sweep to sweep, so ``codes_`` may be a few percent better.
+
         Codes of data in chunks stay where they are made. ``out`` is a zarr store to write them to, by the workers
         themselves; it is returned, and :func:`tecu.dictionary.read_codes` reads it.
         """
@@ -264,17 +262,7 @@ class L0DictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
     def inverse_transform(self, codes: Any) -> Matrix:
         """``codes @ components_``."""
         check_is_fitted(self)
-        if is_elsewhere(codes):
-            raise ValueError(
-                "codes in chunks stay where they were made; bring them here chunk by chunk: "
-                "[model.inverse_transform(part) for part in codes]"
-            )
-        codes = check_array(codes, accept_sparse="csr", dtype=[np.float64, np.float32])
-        if codes.shape[1] != len(self.components_):
-            raise ValueError(
-                f"codes has {codes.shape[1]} columns, but the dictionary has {len(self.components_)} atoms"
-            )
-        return np.asarray(codes @ self.components_)
+        return decoded(codes, self.components_)
 
     def score(self, X: Any, y: Any = None) -> float:
         """Minus the mean objective of a sample: ``-(penalty nnz + 1/2 ||x - code @ components_||^2)``."""

@@ -2,41 +2,60 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from tecu.checkpoint import Checkpoint, load_state
-from tecu.state import State
+import numpy as np
+
+from tecu.atomic import shown
+from tecu.checkpoint import Checkpoint, fingerprint, load_state
+from tecu.dictionary.parameters import Checked, start_dictionary
+from tecu.dictionary.rows import Rows
+from tecu.dictionary.solvers import Plan
+from tecu.state import ForeignState, Result, State
 
 
-@dataclass
-class FitCheckpoint:
-    """A checkpoint that also keeps how many atoms the loose passes replaced, and the seed of the run.
+class Origin(NamedTuple):
+    """What a resumed fit cannot find anew.
 
-    A resumed fit does not make the passes again; without a ``random_state`` it cannot find the seed anew.
+    It does not make the start and the loose passes again, and without a ``random_state`` it draws another seed.
     """
 
-    checkpoint: Checkpoint
-    replaced: int
-    seed: int
-
-    def __call__(self, state: State) -> None:
-        """Save if it is time, with these two in the dictionary's memory."""
-        memory = {**state.memory, "D": {**state.memory["D"], "replaced": self.replaced, "seed": self.seed}}
-        self.checkpoint(replace(state, memory=memory))
-
-    def close(self) -> None:
-        """Save what has not been saved yet."""
-        self.checkpoint.close()
+    replaced: int  # atoms, by the loose passes
+    seed: int | None
+    init: str | None  # the digest of the parameter
 
 
 class SavedFit(NamedTuple):
     """What a checkpoint holds."""
 
+    path: Path
     state: State
-    replaced: int
-    seed: int | None
+    origin: Origin
+
+    def require(self, init: str | None) -> None:
+        """Refuse a fit that began elsewhere; a file of an earlier version does not tell."""
+        if self.origin.init not in (None, init):
+            raise _foreign(self.path)
+
+
+@dataclass
+class FitCheckpoint:
+    """A checkpoint that also keeps the origin of the fit."""
+
+    checkpoint: Checkpoint
+    origin: Origin
+
+    def __call__(self, state: State) -> None:
+        """Save if it is time, with the origin in the dictionary's memory."""
+        memory = {**state.memory, "D": {**state.memory["D"], **self.origin._asdict()}}
+        self.checkpoint(replace(state, memory=memory))
+
+    def close(self) -> None:
+        """Save what has not been saved yet."""
+        self.checkpoint.close()
 
 
 def saved_fit(path: Path | None) -> SavedFit | None:
@@ -45,5 +64,33 @@ def saved_fit(path: Path | None) -> SavedFit | None:
         return None
     state = load_state(path)
     kept = state.memory.get("D", {})
-    seed = kept.get("seed")
-    return SavedFit(state, int(kept.get("replaced", 0)), None if seed is None else int(seed))
+    seed, init = kept.get("seed"), kept.get("init")
+    origin = Origin(
+        int(kept.get("replaced", 0)), None if seed is None else int(seed), None if init is None else str(init)
+    )
+    return SavedFit(path, state, origin)
+
+
+def digest_of_init(checked: Checked, rows: Rows) -> str:
+    """Of its name, or of the atoms as the fit takes them: lists and arrays, in whatever unit, may be the same."""
+    if isinstance(checked.init, str):
+        return fingerprint(checked.init)
+    return fingerprint(start_dictionary(checked, rows, np.random.RandomState(0)))
+
+
+def run_saving(
+    planned: Plan, start: Any, callbacks: Sequence[Any], progress: bool, path: Path, origin: Origin
+) -> Result:
+    """Run a plan from blocks or a state, with its state in a file now and then."""
+    saving = FitCheckpoint(Checkpoint(path, seconds=5.0), origin)
+    try:
+        return planned.solver.run(start, planned.rule, [*callbacks, saving], progress=progress)
+    except ForeignState:
+        raise _foreign(path) from None
+
+
+def _foreign(path: Path) -> ValueError:
+    return ValueError(
+        f"checkpoint {shown(path)} was written by a fit of other data or with other parameters; fit with "
+        "those, remove the file, or name another one"
+    )
