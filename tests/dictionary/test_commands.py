@@ -88,6 +88,50 @@ def test_the_first_sample_of_a_csv_file_is_never_lost(tmp_path):
             read_table(path)
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("a;b\n4;5\n", "has semicolons between its cells; the separator must be a comma"),
+        ("4;5;6\n", "has semicolons between its cells"),
+        ("4,5;6,5\n1,5;2\n", "has semicolons between its cells"),
+        ("4\t5\n1\t2\n", "has blanks or tabs between its cells"),
+        ("a,b\n1,2\n\n3,x\n", "column 2 of line 4 must be a number, but is 'x'"),
+        ("1,2\n# a remark\n3,\n", "column 2 of line 3 must be a number, but is ''"),
+        ("a,b\n1,2\n3,4,5\n", "the number of columns changes from 2 to 3 in line 3"),
+    ],
+)
+def test_where_a_csv_file_is_no_matrix_is_said(tmp_path, text, said):
+    (tmp_path / "x.csv").write_text(text)
+    with pytest.raises(ValueError, match=f"x.csv:? {said}"):
+        read_table(tmp_path / "x.csv")
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_a_first_row_that_may_number_the_columns_is_told(tmp_path, caplog, capsys, first):
+    path, count = tmp_path / "x.csv", 4
+    np.savetxt(path, [range(first, first + count), *np.eye(count)], delimiter=",", fmt="%g")
+    assert main(["dictionary", "fit", str(path), "-o", str(tmp_path / "m.npz"), "--max-iter", "1"]) == 0
+    assert "5 samples, 4 features" in capsys.readouterr().err
+    assert f"x.csv: the first row, {first} to {first + count - 1}, is read as a sample" in caplog.text
+    caplog.clear()
+    for row in ("2,3,4,5", "0,1,2,4", "a,b,c,d", "1,0,0,0"):
+        path.write_text(row + "\n1,2,3,4\n")
+        read_table(path)
+    assert not caplog.records
+
+
+def test_a_file_that_is_no_npz_file_is_named_as_such(tmp_path, data):
+    path = tmp_path / "x.npz"
+    np.savez(path, X=data)
+    for content in (b"abcdef", b"", path.read_bytes()[:-30], (tmp_path / "X.npy").read_bytes()):
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match=r"x\.npz is not a whole \.npz file"):
+            read_table(path)
+    np.savez(path, X=np.array([[1, None]], dtype=object))
+    with pytest.raises(ValueError, match=r"x\.npz holds Python objects"):
+        read_table(path)
+
+
 def test_every_kind_of_file_gives_the_same_matrix(tmp_path, data):
     for kind in ("coo", "csc", "dia", "bsr"):
         save_npz(tmp_path / f"{kind}.npz", csr_array(data[:50]).asformat(kind))

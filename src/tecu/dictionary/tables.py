@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 from typing import Any
+from zipfile import is_zipfile
 
 import numpy as np
 
 from tecu.atomic import part_beside
 
+log = logging.getLogger("tecu")
 CODES = (".npz", ".npy", ".csv")
 KINDS = (".npy", ".npz", ".csv", ".parquet", ".zarr")
 
@@ -50,6 +53,9 @@ def _from_npy(path: Path) -> Any:
 
 
 def _from_npz(path: Path) -> Any:
+    with path.open("rb") as file:
+        if not is_zipfile(file):  # NumPy would take it for a pickle
+            raise ValueError(f"{path} is not a whole .npz file of NumPy's")
     with np.load(path, allow_pickle=False) as archive:
         names = list(archive.files)
         if {"format", "shape", "data"} <= set(names):
@@ -58,26 +64,79 @@ def _from_npz(path: Path) -> Any:
             return csr_array(load_npz(path))
         if len(names) != 1 and "X" not in names:
             raise ValueError(f"{path} holds the arrays {', '.join(names)}; one of them must be called X")
-        return archive["X" if "X" in names else names[0]]
+        try:
+            return archive["X" if "X" in names else names[0]]
+        except ValueError as error:
+            if "pickle" not in str(error):
+                raise
+            raise ValueError(f"{path} holds Python objects, which would need pickle; they are not read") from error
 
 
 def _from_csv(path: Path) -> Any:
     """Numbers, with or without a first row of names; a byte-order mark before it is no part of it."""
     with path.open(encoding="utf-8-sig") as file:
-        first = file.readline().strip().split(",")
-        rest = any(line.strip() for line in file)
-    numbers = [is_number(cell) for cell in first]
+        first = file.readline().strip()
+        following = next((line for line in map(_bare, file) if line), None)
+    if (mark := _other_separator(following or first)) is not None:
+        raise ValueError(f"{path} has {mark} between its cells; the separator must be a comma")
+    cells = first.split(",")
+    numbers = [is_number(cell) for cell in cells]
     if any(numbers) and not all(numbers):
         column = numbers.index(False)
         raise ValueError(
-            f"{path}: the first row must be all numbers or all names, but column {column + 1} is {first[column]!r}"
+            f"{path}: the first row must be all numbers or all names, but column {column + 1} is {cells[column]!r}"
         )
-    if not any(numbers) and not rest:
+    if not any(numbers) and following is None:
         raise ValueError(f"{path} holds no numbers")
+    if following is not None and _counts_columns(cells):
+        log.warning(
+            "%s: the first row, %s to %s, is read as a sample; if it only numbers the columns, remove it",
+            path, cells[0], cells[-1],
+        )  # fmt: skip
+    names = 0 if all(numbers) else 1
     try:
-        return np.loadtxt(path, delimiter=",", skiprows=0 if all(numbers) else 1, ndmin=2, encoding="utf-8-sig")
+        return np.loadtxt(path, delimiter=",", skiprows=names, ndmin=2, encoding="utf-8-sig")
     except ValueError as error:
-        raise ValueError(f"{path}: {str(error).split(';')[0]}") from error  # the rest is advice on NumPy's own options
+        advice = str(error).split(";")[0]  # what follows is about NumPy's own options
+        raise ValueError(f"{path}: {_fault(path, names) or advice}") from error
+
+
+def _bare(line: str) -> str:
+    """A line without its remark."""
+    return line.split("#")[0].strip()
+
+
+def _other_separator(line: str) -> str | None:
+    if ";" in line:
+        return "semicolons"
+    parts = line.split()
+    return "blanks or tabs" if len(parts) > 1 and all(map(is_number, parts)) else None
+
+
+def _counts_columns(cells: list[str]) -> bool:
+    """Whether a row is 0, 1, 2, ... or 1, 2, 3, ..., as pandas writes it for columns without names.
+
+    >>> _counts_columns(["0", "1", "2"]), _counts_columns(["0", "1", "1"])
+    (True, False)
+    """
+    return len(cells) > 1 and any(cells == [str(i + first) for i in range(len(cells))] for first in (0, 1))
+
+
+def _fault(path: Path, names: int) -> str | None:
+    """Where a text stops being a matrix, by the lines of the file; NumPy counts from 0 and without the names."""
+    width = 0
+    with path.open(encoding="utf-8-sig") as file:
+        for number, line in enumerate(map(_bare, file), 1):
+            if number <= names or not line:
+                continue
+            cells = [cell.strip() for cell in line.split(",")]
+            if width and len(cells) != width:
+                return f"the number of columns changes from {width} to {len(cells)} in line {number}"
+            width = len(cells)
+            for column, cell in enumerate(cells, 1):
+                if not is_number(cell):
+                    return f"column {column} of line {number} must be a number, but is {cell!r}"
+    return None
 
 
 def is_number(cell: str) -> bool:
