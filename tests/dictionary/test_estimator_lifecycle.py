@@ -5,6 +5,7 @@ import threading
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
+from sklearn.linear_model import orthogonal_mp_gram
 from threadpoolctl import threadpool_info
 
 from tecu.dictionary import L0DictionaryLearning, make_sparse_data
@@ -79,6 +80,13 @@ def test_the_penalty_of_a_model_is_the_one_that_was_used(X, other, tmp_path):
     assert L0DictionaryLearning.load(tmp_path / "model.npz").penalty_ == 0.05
     assert model.set_params(penalty="auto").partial_fit(X[:500]).penalty_ == 0.05
     assert model.set_params(n_nonzero=2).partial_fit(X[:500]).penalty_ == 0.0
+
+
+def test_a_number_of_atoms_is_taken_by_orthogonal_matching_pursuit(X):
+    model = L0DictionaryLearning(20, n_nonzero=3, max_iter=2, random_state=0).fit(X)
+    D = model.components_
+    theirs = orthogonal_mp_gram(D @ D.T, D @ X[:300].T, n_nonzero_coefs=3).T
+    np.testing.assert_allclose(model.transform(X[:300]).toarray(), theirs, atol=1e-6)
 
 
 @pytest.mark.parametrize("method", ["fit", "fit_transform", "partial_fit"])
