@@ -177,3 +177,16 @@ def test_a_run_that_diverged_can_be_summed_up():
         result = solved(H, tecu.ProxLinear(), terms.Zero(), np.ones(3), 200)
         assert "Diverged" in str(result.summary())
         assert result.certificate.residual > 1e100
+
+
+@pytest.mark.parametrize(("growth", "told"), [(1.0, False), (1.05, True), (1.3, True), (2.0, True)])
+def test_constants_that_grow_without_end_are_told(growth, told):
+    true, visits = np.linalg.norm(A, 2) ** 2, []
+
+    def growing(z):
+        visits.append(1)
+        return true * growth ** len(visits)
+
+    result = solved(couplings.Functions(value, {"x": slope}, lipschitz={"x": growing}), tecu.ProxLinear(), sweeps=200)
+    assert told == any("grew from" in assumed for assumed in result.certificate.assumptions)
+    assert any("constants of the steps stay bounded" in assumed for assumed in result.certificate.assumptions)

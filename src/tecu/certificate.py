@@ -32,6 +32,7 @@ from tecu.schedule import LARGEST_GAP
 from tecu.state import Check, Outcome, State, Visit
 
 TAIL_SWEEPS, TAIL_SHARE = 5, 0.2  # "holds from k on" needs this much of the run behind k
+GROWN = 100.0  # times that constants may grow in the second half of a run without a word
 
 
 class Verdict(enum.Enum):
@@ -235,9 +236,40 @@ def _assumptions(visits: Sequence[Visit]) -> list[str]:
     for visit in visits:
         norms[visit.block] = max(norms.get(visit.block, 0.0), visit.norm)
     seen = ", ".join(f"||{block}|| <= {size:.3g}" for block, size in norms.items())
+    largest = ", ".join(f"{block} {max(found):.3g}" for block, found in _constants(visits).items())
     return [
         "Psi has the Kurdyka-Lojasiewicz property (true of semi-algebraic functions: polynomials, norms, l0, rank, "
         "boxes, spheres, Stiefel manifolds)",
         f"Psi is coercive, or the iterates stay bounded for another reason (largest norms seen: {seen})",
         "the gradient of H is Lipschitz continuous on bounded sets, and each prox is a global minimiser",
+        *([f"the constants of the steps stay bounded (largest seen: {largest})"] if largest else []),
+        *_growing(visits),
     ]
+
+
+def _constants(visits: Sequence[Visit]) -> dict[str, list[float]]:
+    """The Lipschitz constants of each block's visits, where they are known."""
+    found: dict[str, list[float]] = {}
+    for visit in visits:
+        if math.isfinite(visit.lipschitz):
+            found.setdefault(visit.block, []).append(visit.lipschitz)
+    return found
+
+
+def _growing(visits: Sequence[Visit]) -> list[str]:
+    """Constants that have grown much in the second half of the run, more than norms explain: shorter and shorter steps.
+
+    A descent by such steps ends anywhere. No finite run shows whether they are bounded: it is said, not judged.
+    """
+    norms = max((visit.norm for visit in visits), default=0.0)
+    start = max((visit.norm for visit in visits[: len(visits) // 2]), default=0.0)
+    allowed = GROWN * (norms / start) ** 4 if start > 0.0 else math.inf
+    said = []
+    for block, found in _constants(visits).items():
+        before = max(found[: len(found) // 2], default=0.0)
+        if before > 0.0 and found[-1] > allowed * before:
+            said.append(
+                f"the constants of block {block!r}, which grew from {before:.3g} to {found[-1]:.3g} in the second half "
+                "of the run, are bounded; by ever shorter steps a run ends where nothing is critical: see the residual"
+            )
+    return said

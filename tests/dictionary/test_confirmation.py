@@ -9,7 +9,7 @@ from scipy.sparse import csr_array
 
 from tecu import terms
 from tecu.audit import audit_claim
-from tecu.dictionary import L0DictionaryLearning, make_sparse_data, solvers
+from tecu.dictionary import L0DictionaryLearning, embedded, make_sparse_data, solvers
 from tecu.dictionary.blocks import CodesOfBatch, Dictionary
 from tecu.dictionary.confirmation import EmbeddedCodes, confirmed
 from tecu.dictionary.coupling import BatchedFactorization
@@ -152,7 +152,7 @@ class Boaster(PolishedCodes):
 def test_a_fit_with_a_lying_coder_has_no_certificate(monkeypatch):
     X, *_ = make_sparse_data(500, 16, 24, 2, snr_db=30, random_state=0)
     assert L0DictionaryLearning(24, penalty=0.01, random_state=0).fit(X).certificate_.holds
-    monkeypatch.setattr(solvers, "PolishedCodes", Boaster)
+    monkeypatch.setattr(embedded, "PolishedCodes", Boaster)
     certificate = L0DictionaryLearning(24, penalty=0.01, random_state=0).fit(X).certificate_
     assert not certificate.holds
     assert "claimed a wrong" in certificate.summary()
@@ -194,6 +194,6 @@ def test_a_fit_with_a_false_change_of_the_objective_has_no_certificate(monkeypat
                 yield said if numbers is None else replace(said, numbers=replace(numbers, change=1.5 * numbers.change))
 
     X = make_sparse_data(3000, 16, 100, 3, snr_db=25, random_state=0)[0].astype(dtype)
-    monkeypatch.setattr(solvers, strategy.__name__, Boasting)
+    monkeypatch.setattr(solvers if strategy is ColumnSweeps else embedded, strategy.__name__, Boasting)
     model = L0DictionaryLearning(100, penalty=0.02, max_iter=3, random_state=0).fit(X)
     assert "claimed a wrong change of the objective" in model.certificate_.reason
