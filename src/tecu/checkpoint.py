@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import enum
-import hashlib
-import math
 import os
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, fields, is_dataclass
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +28,6 @@ TYPES: dict[str, Any] = {
     "str | None": str | None, "float | None": int | float | None,
 }  # fmt: skip
 NUMBERS = {"int": "i", "float": "f", "bool": "b"}  # columns of visits that are kept as arrays, and their kind
-SAMPLE = 1 << 18  # entries of a large array that go into a fingerprint
 
 
 def save_state(path: str | os.PathLike[str], state: State) -> None:
@@ -252,55 +249,3 @@ def _unpack_visits(columns: Mapping[str, Any], store: Store) -> list[Visit]:
     plain["outcome"] = [Outcome[name] for name in plain["outcome"]]
     names = list(plain)
     return [Visit(**dict(zip(names, row, strict=True))) for row in zip(*plain.values(), strict=True)]
-
-
-# -- fingerprints -----------------------------------------------------------------------------------------------
-
-
-def fingerprint(*parts: Any) -> str:
-    """A digest of a problem and its settings: types, numbers, names, and a sample of every array."""
-    digest = hashlib.blake2b(digest_size=16)
-    _feed(digest, parts, depth=0)
-    return digest.hexdigest()
-
-
-def _feed(digest: Any, value: Any, depth: int) -> None:
-    digest.update(f"{type(value).__name__}:".encode())
-    if depth > 8:
-        return
-    if value is None or isinstance(value, bool | int | float | str | np.generic):
-        digest.update(repr(value).encode())
-    elif isinstance(value, Mapping):
-        for key, item in value.items():
-            digest.update(repr(key).encode())
-            _feed(digest, item, depth + 1)
-    elif isinstance(value, list | tuple):
-        for item in value:
-            _feed(digest, item, depth + 1)
-    elif hasattr(value, "shape") and hasattr(value, "dtype"):
-        _feed_array(digest, value)
-    elif callable(value) and hasattr(value, "__qualname__"):
-        digest.update(f"{value.__module__}.{value.__qualname__}".encode())
-    elif is_dataclass(value):
-        for item in fields(value):
-            _feed(digest, getattr(value, item.name), depth + 1)
-    elif hasattr(value, "__dict__"):  # attributes with an underscore are caches, not settings
-        _feed(digest, {k: v for k, v in vars(value).items() if not k.startswith("_")}, depth + 1)
-
-
-def _feed_array(digest: Any, value: Any) -> None:
-    digest.update(f"{tuple(value.shape)}{value.dtype}".encode())
-    if type(value).__module__.split(".")[0] in ("dask", "zarr"):
-        return  # data that may not fit in memory: shape and type have to do
-    if arrays.is_sparse(value) and hasattr(value, "indptr"):
-        for part in (value.indptr, value.indices):
-            _feed_array(digest, part)
-    flat = arrays.host(value)
-    flat = flat.reshape(-1) if flat.flags.c_contiguous else flat.ravel(order="K")
-    stride = max(1, flat.size // SAMPLE)
-    while math.gcd(stride, flat.size) > 1:  # all columns are looked at, not only some of them
-        stride += 1
-    digest.update(np.ascontiguousarray(flat[::stride]).tobytes())
-    if stride > 1 and flat.dtype.kind in "biuf" and flat.dtype.itemsize <= 8:  # and all entries in a sum of their bits
-        words = flat.view(f"u{flat.dtype.itemsize}")
-        digest.update(np.sum(words, dtype=words.dtype).tobytes())

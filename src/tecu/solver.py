@@ -17,8 +17,8 @@ import numpy as np
 from tecu import arrays, noise
 from tecu.arrays import Array
 from tecu.certificate import Certificate, certify
-from tecu.checkpoint import fingerprint
 from tecu.checks import audit_due, gradient_tests, require_value
+from tecu.fingerprint import fingerprint
 from tecu.problem import Problem, SubProblem
 from tecu.rounding import lean
 from tecu.schedule import Schedule, make_order

@@ -68,6 +68,10 @@ class Functions(BlockCoupling):
     def __repr__(self) -> str:
         return f"Functions(blocks={list(self.blocks)})"
 
+    def fingerprint(self) -> tuple[Any, ...]:
+        """What a saved state knows this coupling by: all that was given."""
+        return self._value, self._grads, self._lipschitz, self._hessian, self._minimize
+
     def value(self, z: Blocks) -> float:
         """``H(z)``."""
         found = self._value(z)

@@ -101,6 +101,10 @@ class OnnxNetwork:
             if nodes[0].type != "tensor(float)":
                 raise ValueError(f"OnnxNetwork: the {kind} of {self.name} must be float32, it is {nodes[0].type}")
 
+    def fingerprint(self) -> tuple[Any, ...]:
+        """What a saved state knows this network by: the file's content, wherever it lies, and what is around it."""
+        return self.digest, self.before, self.after, self.threads
+
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_session": None}
 
