@@ -52,6 +52,60 @@ def test_statuses():
     assert fixed.status in (Status.STALLED, Status.MAX_ITER)
 
 
+class Clock:
+    """Stands in for the module ``time``: a sweep takes 1 second, and what says so takes more."""
+
+    def __init__(self):
+        self.now = 0.0
+
+    def perf_counter(self):
+        return self.now
+
+    def spend(self, seconds):
+        self.now += seconds
+
+    def solver(self):
+        def in_turn(t):
+            self.spend(1.0)
+            return list(CASE.start)
+
+        return tecu.Solver(CASE.problem, tecu.ProxLinear(), in_turn)
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    clock = Clock()
+    monkeypatch.setattr("tecu.solver.time", clock)
+    return clock
+
+
+def test_the_time_limit_counts_sweeps_and_callbacks(clock):
+    result = clock.solver().run(CASE.start, stop.MaxTime(12.0), callbacks=[lambda state: clock.spend(4.0)])
+    assert (result.status, result.iterations) == (Status.MAX_TIME, 3)
+    assert result.state.elapsed == 15.0
+    assert result.history["seconds"].tolist() == [0.0, 1.0, 2.0, 3.0]  # of the sweeps
+    assert clock.solver().run(CASE.start, stop.MaxTime(12.0)).iterations == 12
+
+
+def test_the_time_limit_counts_rules_and_the_look_at_the_start(clock, monkeypatch):
+    slow = stop.When(lambda state: clock.spend(4.0))
+    assert clock.solver().run(CASE.start, slow | stop.MaxTime(12.0)).iterations == 3
+    monkeypatch.setattr("tecu.solver.fingerprint", lambda *parts: str(clock.spend(20.0)))
+    result = clock.solver().run(CASE.start, stop.MaxTime(12.0))
+    assert (result.status, result.iterations) == (Status.MAX_TIME, 0)
+
+
+def test_the_time_limit_counts_what_a_resumed_run_had_taken_but_not_its_interruption(clock, tmp_path):
+    saved = tecu.Checkpoint(tmp_path / "run.npz")
+    slow = [lambda state: clock.spend(4.0), saved]
+    clock.solver().run(CASE.start, stop.MaxIter(2), callbacks=slow)
+    clock.spend(1000.0)
+    state = tecu.load_state(tmp_path / "run.npz")
+    assert (state.seconds, state.elapsed) == (2.0, 6.0)  # it was saved before its second round of callbacks ended
+    result = clock.solver().run(state, stop.MaxTime(12.0), callbacks=slow)
+    assert (result.status, result.iterations, result.state.elapsed) == (Status.MAX_TIME, 4, 16.0)
+
+
 def test_stationarity_rule_means_it():
     result = palm().run(CASE.start, stop=stop.Stationarity(1e-6, every=3) | stop.MaxIter(5000))
     assert result.status is Status.CONVERGED

@@ -17,11 +17,11 @@ from tecu.archive import MALFORMED, Store, read_archive, write_archive
 from tecu.atomic import shown
 from tecu.state import Check, Outcome, Standing, State, Visit, VisitLog
 
-FORMAT = "tecu-state-2"
+FORMAT = "tecu-state-3"
 DOCUMENT = {
     "t": "int", "value": "float", "start_value": "float", "seconds": "float", "best_value": "float",
     "fingerprint": "str", "standing": "dict", "visits": "dict", "memory": "dict", "checks": "list",
-    "coupling": "float | None",
+    "coupling": "float | None", "elapsed": "float",
 }  # fmt: skip
 TYPES: dict[str, Any] = {
     "int": int, "float": int | float, "bool": bool, "str": str, "dict": dict, "list": list, "Outcome": str,
@@ -59,6 +59,7 @@ def save_state(path: str | os.PathLike[str], state: State) -> None:
         "checks": [asdict(check) for check in state.checks],
         "fingerprint": state.fingerprint,
         "coupling": state.coupling,
+        "elapsed": state.elapsed,
         "visits": _pack_visits(state.visits, store),
     }
     write_archive(path, document, store)
@@ -86,7 +87,7 @@ def _state(document: Mapping[str, Any], store: Store) -> State:
         seconds=document["seconds"], best_value=document["best_value"],
         best=z if document["best"] is None else _blocks(document["best"], store),
         checks=tuple(_record(Check, values) for values in document["checks"]), fingerprint=document["fingerprint"],
-        coupling=document["coupling"],
+        coupling=document["coupling"], elapsed=document["elapsed"],
     )  # fmt: skip
     _check_whole(state)
     return state

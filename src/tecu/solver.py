@@ -125,12 +125,13 @@ class Solver:
             The blocks to start from, or a state or result to go on from.
         stop
             A rule of :mod:`tecu.stop`; ``RelativeChange(1e-4) | MaxIter(1000)`` unless given. ``MaxIter`` and
-            ``MaxTime`` count the whole run, resumed or not.
+            ``MaxTime`` count the whole run, resumed or not; ``MaxTime`` counts callbacks and rules too.
         callbacks
             Called with each state; one that returns ``True`` stops the run.
         progress
             Show a progress line.
         """
+        began = time.perf_counter()
         rule = RelativeChange(1e-4) | MaxIter(1000) if stop is None else stop
         if not isinstance(rule, Rule):
             raise TypeError(f"stop must be a rule such as stop.MaxIter(100), got {stop!r}")
@@ -141,12 +142,15 @@ class Solver:
             callbacks.append(ProgressLine())
         trail = Trail()
         state = self._begin(start, trail)
+        began -= state.elapsed  # what it had taken before it was interrupted
+        state = replace(state, elapsed=time.perf_counter() - began)
         status = rule.check(state, self.problem)
         try:
             while status is None:
                 state = self._sweep(state, trail)
                 # Every callback sees every state, also the last one.
                 asked = [_says_stop(callback(state)) for callback in callbacks]
+                state = replace(state, elapsed=time.perf_counter() - began)
                 status = rule.check(state, self.problem)
                 if status is None and any(asked):
                     status = Status.STOPPED
@@ -295,9 +299,10 @@ class Solver:
             raise _Diverged(state, pending.block)
         log_.append(replace(pending, value=value))
         best, best_value = (z, value) if value <= state.best_value else (state.best, state.best_value)
+        spent = time.perf_counter() - began
         return replace(
             state, t=t, z=z, before=before, memory=memory, standing=standing, value=value,
-            visits=VisitLog(log_, len(log_)), seconds=state.seconds + time.perf_counter() - began,
+            visits=VisitLog(log_, len(log_)), seconds=state.seconds + spent, elapsed=state.elapsed + spent,
             best=best, best_value=best_value, coupling=known,
         )  # fmt: skip
 

@@ -158,12 +158,13 @@ class State:
     value: float  # Psi(z)
     start_value: float  # Psi at the very start
     visits: VisitLog
-    seconds: float  # of the whole run, over interruptions
+    seconds: float  # spent in the sweeps of the whole run, over interruptions
     best_value: float
     best: Mapping[str, Array] = field(repr=False)  # the blocks with the lowest Psi seen
     checks: tuple[Check, ...] = ()
     fingerprint: str = ""  # of the problem and the settings
     coupling: float | None = None  # H(z), where it was computed
+    elapsed: float = 0.0  # seconds since the run was begun, less its interruptions: callbacks and rules count too
 
     @property
     def lyapunov(self) -> float:

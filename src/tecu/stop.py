@@ -84,7 +84,11 @@ class MaxIter(Rule):
 
 @dataclass(frozen=True)
 class MaxTime(Rule):
-    """At most ``seconds``, counted over the whole run; looked at after each sweep."""
+    """At most ``seconds`` since the run was begun, less its interruptions; looked at after a sweep and its callbacks.
+
+    All that a run does counts, the look at its start, sweeps, callbacks such as a checkpoint and stop rules; so it may
+    be over before its first sweep.
+    """
 
     seconds: float
 
@@ -94,7 +98,7 @@ class MaxTime(Rule):
 
     def check(self, state: State, problem: Problem) -> Status | None:
         """Whether the time is used up."""
-        return Status.MAX_TIME if state.seconds >= self.seconds else None
+        return Status.MAX_TIME if state.elapsed >= self.seconds else None
 
 
 @dataclass(frozen=True)
