@@ -7,7 +7,7 @@ Nothing here has to be inherited from; any object with these methods fits.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, MutableMapping
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast, runtime_checkable
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from tecu.arrays import Array
 if TYPE_CHECKING:
     from tecu.inexact import Candidate
     from tecu.problem import SubProblem
+    from tecu.terms.base import Entrywise
 
 Blocks = Mapping[str, Array]
 """The blocks by name, ``{"W": ..., "D": ...}``."""
@@ -87,19 +88,26 @@ class ProxStep(NamedTuple):
     move: float  # ||u - previous||
 
 
-def treats_entries_alike(term: Term) -> bool:
-    """Whether a term is a sum of one function over all entries, so that some of them can be had without the others.
+def entrywise_of(term: Term) -> Entrywise | None:
+    """What a term that is a sum over its entries does to one of them; ``None`` for other terms.
 
     Said by ``entrywise``; but a class that inherits it and writes another ``value`` or ``prox`` has not said so.
     """
-    own = getattr(term, "__dict__", {})
-    for names in (own, *(vars(cls) for cls in type(term).__mro__)):
+    own, classes = getattr(term, "__dict__", {}), [vars(cls) for cls in type(term).__mro__]
+    if "entrywise" in own and not any("entrywise" in names for names in classes):  # if one has it: its cached property
+        return cast("Entrywise | None", own["entrywise"])
+    for names in (own, *classes):
         if names is not own and "entrywise" in names:
-            entry = getattr(term, "entrywise", None)
-            return entry is not None and np.ndim(entry.lower) == 0 and np.ndim(entry.upper) == 0
+            return cast("Entrywise | None", getattr(term, "entrywise", None))
         if "value" in names or "prox" in names:
-            return False
-    return False
+            return None
+    return None
+
+
+def treats_entries_alike(term: Term) -> bool:
+    """Whether a term is a sum of one function over all entries, so that some of them can be had without the others."""
+    entry = entrywise_of(term)
+    return entry is not None and np.ndim(entry.lower) == 0 and np.ndim(entry.upper) == 0
 
 
 class Restricted:

@@ -9,7 +9,7 @@ import numpy as np
 
 from tecu import arrays
 from tecu.arrays import Array
-from tecu.protocols import Term
+from tecu.protocols import Term, entrywise_of
 
 
 def minimize_diagonal(
@@ -34,7 +34,7 @@ def minimize_diagonal(
         return term.prox(previous - gradient / total, 1.0 / total)
     if not float(arrays.host(total).min()) > 0.0:
         return None
-    entry = getattr(term, "entrywise", None)
+    entry = entrywise_of(term)
     return None if entry is None else _entrywise_prox(entry, arrays.dense(previous - gradient / total), total)
 
 
@@ -74,7 +74,7 @@ def _bound(bound: Any, x: Array) -> Array | None:
 
 def quadratic_weight(term: Term) -> float | None:
     """``w`` where the term is ``w/2 ||x||^2`` (0 for no term at all), otherwise ``None``."""
-    entry = getattr(term, "entrywise", None)
+    entry = entrywise_of(term)
     if entry is None or entry.l0 > 0.0 or entry.l1 > 0.0:
         return None
     free = np.all(np.isneginf(arrays.host(entry.lower))) and np.all(np.isposinf(arrays.host(entry.upper)))

@@ -11,7 +11,7 @@ import numpy as np
 from tecu import arrays
 from tecu.arrays import Array
 from tecu.inexact import Candidate
-from tecu.protocols import Term
+from tecu.protocols import Term, entrywise_of, treats_entries_alike
 from tecu.strategies.gram import Matrix, require_gram
 from tecu.strategies.prox_gradient import REFRESH
 from tecu.subproblem import SubProblem
@@ -85,7 +85,7 @@ def _column_prox(sub: SubProblem) -> ColumnProx:
     from tecu.terms.separable import Separable
 
     term = sub.term
-    entry = getattr(term, "entrywise", None)
+    entry = entrywise_of(term)
     if entry is not None and Separable(entry).has_array_bounds:
         shape = tuple(sub.previous.shape)
         lower, upper = (np.broadcast_to(arrays.host(bound), shape) for bound in (entry.lower, entry.upper))
@@ -110,7 +110,4 @@ def _column_prox(sub: SubProblem) -> ColumnProx:
 
 def _acts_on_columns(term: Term) -> bool:
     axis = getattr(term, "axis", None)
-    entry = getattr(term, "entrywise", None)
-    if axis is not None:
-        return axis in (0, -2)
-    return entry is not None and np.ndim(entry.lower) == 0 and np.ndim(entry.upper) == 0
+    return treats_entries_alike(term) if axis is None else axis in (0, -2)

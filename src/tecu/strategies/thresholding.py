@@ -7,7 +7,7 @@ from itertools import count
 
 from tecu.arrays import Array
 from tecu.inexact import Candidate
-from tecu.protocols import Term
+from tecu.protocols import Term, entrywise_of
 from tecu.strategies.prox_gradient import REFRESH, claimed_step
 from tecu.subproblem import SubProblem
 
@@ -64,5 +64,5 @@ def _counts_nonzeros(term: Term) -> bool:
     parts = getattr(term, "parts", (term,))
     if any(isinstance(part, terms.L0 | terms.BoundedL0 | terms.KSparse) for part in parts):
         return True
-    entry = getattr(term, "entrywise", None)
+    entry = entrywise_of(term)
     return entry is not None and entry.l0 > 0.0

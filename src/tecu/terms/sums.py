@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tecu.arrays import Array, canonical, host, is_sparse, namespace, norm
-from tecu.protocols import Term
+from tecu.protocols import Term, entrywise_of
 from tecu.terms.base import (
     INFINITY,
     Addable,
@@ -180,8 +180,8 @@ class _BestEntries:
 
 def _joint(parts: tuple[Term, ...]) -> Any:
     """The rule for the prox of the sum of ``parts``."""
-    others = [part for part in parts if _entrywise(part) is None]
-    entry = reduce(_add, (each for part in parts if (each := _entrywise(part)) is not None), Entrywise())
+    others = [part for part in parts if entrywise_of(part) is None]
+    entry = reduce(_add, (each for part in parts if (each := entrywise_of(part)) is not None), Entrywise())
     if not others:
         return Separable(entry)
     if len(others) > 1:
@@ -191,11 +191,6 @@ def _joint(parts: tuple[Term, ...]) -> Any:
     if entry.l2 == 0:
         return rule
     return _RidgeWithDistance(rule, entry.l2) if hasattr(rule, "subdiff_distance") else _Ridge(rule, entry.l2)
-
-
-def _entrywise(term: Term) -> Entrywise | None:
-    found: Entrywise | None = getattr(term, "entrywise", None)
-    return found
 
 
 def _pair(term: Any, rest: Separable, parts: tuple[Term, ...]) -> Any:

@@ -10,6 +10,7 @@ import numpy as np
 from tecu.lowlight.classical.layers import LayerBlock
 from tecu.lowlight.classical.multigrid import Multigrid, Plane, Stencil
 from tecu.problem import SubProblem
+from tecu.protocols import entrywise_of
 
 
 class ProjectedCG:
@@ -106,7 +107,7 @@ def _jacobi(stencil: Stencil) -> Callable[[Plane], Plane]:
 
 def _bounds(term: Any) -> tuple[Any, Any]:
     """The bounds of a box as arrays or numbers; ``None`` where there is none."""
-    entry = getattr(term, "entrywise", None)
+    entry = entrywise_of(term)
     if entry is None or entry.l0 or entry.l1 or entry.l2:
         raise TypeError(f"ProjectedCG takes a box or no term at all, got {term!r}")
     lower, upper = entry.lower, entry.upper
