@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from tecu.certificate import Certificate
-from tecu.checkpoint import fingerprint
+from tecu.fingerprint import fingerprint
 from tecu.solver import Solver
 from tecu.state import Result
 

@@ -10,10 +10,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tecu.atomic import shown
-from tecu.checkpoint import Checkpoint, fingerprint, load_state
+from tecu.checkpoint import Checkpoint, load_state
 from tecu.dictionary.parameters import Checked, start_dictionary
 from tecu.dictionary.rows import Rows
 from tecu.dictionary.solvers import Plan
+from tecu.fingerprint import fingerprint
 from tecu.state import ForeignState, Result, State
 
 
