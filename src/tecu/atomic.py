@@ -27,6 +27,7 @@ REASONS = {
     errno.EISDIR: "it is a folder",
     errno.ELOOP: "its path runs in circles",
 }
+BY_ARGUMENT, BY_OPTION = "overwrite=True replaces it", "--overwrite replaces it"
 NO_LINKS = {
     errno.EPERM,
     errno.ENOTSUP,
@@ -107,6 +108,15 @@ def shown(path: str | bytes | os.PathLike[str]) -> str:
     return os.fsencode(path).decode("utf-8", "replace")
 
 
+def by_option(sentence: str) -> str:
+    """The sentence for those who give options, not arguments.
+
+    >>> by_option("a.png exists already; overwrite=True replaces it")
+    'a.png exists already; --overwrite replaces it'
+    """
+    return sentence.removesuffix(BY_ARGUMENT) + BY_OPTION if sentence.endswith(BY_ARGUMENT) else sentence
+
+
 def write_part(part: Path, data: bytes | memoryview) -> None:
     """Write to a new file; never through a link that someone else planted under its name."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
@@ -120,7 +130,7 @@ def write_part(part: Path, data: bytes | memoryview) -> None:
 
 
 def _exists(target: Path) -> AlreadyThere:
-    return AlreadyThere(f"{shown(target)} exists already; overwrite=True (on the command line --overwrite) replaces it")
+    return AlreadyThere(f"{shown(target)} exists already; {BY_ARGUMENT}")
 
 
 def _publish(part: Path, target: Path, overwrite: bool) -> None:

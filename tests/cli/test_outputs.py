@@ -14,6 +14,7 @@ from skimage import data
 from tecu.cli import main as cli
 from tecu.cli.main import main
 from tecu.dictionary import L0DictionaryLearning, make_sparse_data
+from tecu.lowlight.files import read_photo
 
 DARK = (data.astronaut()[60:160, 150:250] // 5).astype(np.uint8)
 
@@ -244,6 +245,17 @@ def test_an_existing_photo_names_overwrite(folder, capsys):
     assert main(["enhance", "a.png", "-o", "c.png", "--decompose"]) == cli.UNWRITABLE
     assert "c-reflectance.png exists already; --overwrite replaces it" in capsys.readouterr().err
     assert not (folder / "c.png").exists()
+
+
+def test_a_page_that_appears_meanwhile_names_the_option(folder, monkeypatch, capsys):
+    def appears(path, *_, **__):
+        (folder / "page.html").write_text("mine")
+        return read_photo(path)
+
+    monkeypatch.setattr("tecu.cli.compare.read_photo", appears)
+    assert main(["compare", "a.png", "b.png", "-o", "page.html"]) == cli.UNWRITABLE
+    assert capsys.readouterr().err == "Error: page.html exists already; --overwrite replaces it\n"
+    assert (folder / "page.html").read_text() == "mine"
 
 
 # ---- reproduce ----

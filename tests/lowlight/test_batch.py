@@ -14,9 +14,9 @@ import pytest
 from PIL import Image
 from skimage import data
 
-from stand_ins import deadly, failing, negative, thread_counts
+from stand_ins import Negative, deadly, failing, negative, thread_counts
 from tecu.lowlight.batch import THREADS, Settings, process, run
-from tecu.lowlight.files import read_photo
+from tecu.lowlight.files import read_photo, write_photo
 from tecu.lowlight.plan import Task
 
 PHOTO = data.astronaut()[60:124, 150:230]
@@ -181,6 +181,49 @@ def test_existing_results(tmp_path):
     assert process(task, Settings(overwrite=True), negative).status == "done"
 
 
+def test_an_interrupted_decomposition_goes_on(tmp_path, monkeypatch):
+    task = photos(tmp_path / "in", 1)[0]
+
+    def interrupted(photo, path, **options):
+        if path == task.target:
+            raise KeyboardInterrupt
+        return write_photo(photo, path, **options)
+
+    settings = Settings(decompose=True, skip_existing=True)
+    with monkeypatch.context() as patched:
+        patched.setattr("tecu.lowlight.batch.write_photo", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            process(task, settings, negative)
+    left = Path(task.target).with_name("0-illumination.png")
+    left.write_bytes(b"made with other settings")
+    assert process(task, Settings(decompose=True), negative).status == "failed"  # nothing is replaced unasked
+    assert process(task, settings, negative).status == "done"
+    assert read_photo(left).bits == 16
+    assert np.array_equal(read_photo(task.target).pixels, 255 - PHOTO)
+    assert process(task, settings, negative).status == "skipped"
+
+
+@pytest.mark.parametrize("decompose", [False, True])
+def test_a_result_that_appears_meanwhile_is_left_alone(tmp_path, decompose):
+    task = photos(tmp_path / "in", 1)[0]
+
+    class Overtaken(Negative):
+        def __call__(self, pixels):
+            Path(task.target).parent.mkdir(exist_ok=True)
+            Path(task.target).write_bytes(b"of another run")
+            return super().__call__(pixels)
+
+    def make(settings):
+        return Overtaken()
+
+    assert process(task, Settings(decompose=decompose, skip_existing=True), make).status == "skipped"
+    assert Path(task.target).read_bytes() == b"of another run"
+    Path(task.target).unlink()
+    outcome = process(task, Settings(), make)
+    assert (outcome.status, outcome.fault) == ("failed", "output")
+    assert outcome.reason == f"{task.target} exists already; --overwrite replaces it"
+
+
 def test_the_original_is_never_written_over(tmp_path):
     task = photos(tmp_path / "in", 1)[0]
     before = Path(task.source).read_bytes()
@@ -193,7 +236,7 @@ def test_the_original_is_never_written_over(tmp_path):
 
 
 def test_transparency_and_depth_pass_by_the_enhancer(tmp_path):
-    from tecu.lowlight.files import Photo, write_photo
+    from tecu.lowlight.files import Photo
 
     rng = np.random.default_rng(0)
     pixels, alpha = rng.integers(0, 65535, (9, 8, 3), np.uint16), rng.integers(0, 65535, (9, 8), np.uint16)

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from tecu.atomic import PART, reason, shown
+from tecu.atomic import PART, by_option, reason, shown
 from tecu.cli.main import Unwritable
 
 Name = str | os.PathLike[str]
@@ -59,7 +59,7 @@ def refuse_inputs(outputs: Iterable[tuple[str, Name]], inputs: Iterable[Name | N
 def unwritten(path: Name, error: OSError) -> Unwritable:
     """The error that says why ``path`` could not be written."""
     sentence = str(error) if error.errno is None and error.args else ""
-    return Unwritable(sentence or f"{shown(path)} could not be written: {reason(error, path)}")
+    return Unwritable(by_option(sentence) or f"{shown(path)} could not be written: {reason(error, path)}")
 
 
 def unread(path: Name, error: Exception) -> str:

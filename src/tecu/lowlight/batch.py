@@ -23,7 +23,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from tecu.atomic import reason
+from tecu.atomic import by_option, reason
 from tecu.lowlight.files import (
     MAX_PIXELS,
     MissingPart,
@@ -123,6 +123,10 @@ def process(task: Task, settings: Settings, make: Make = make_enhancer, frames: 
         return outcome("done", notes=notes, extra=extra)
     except MissingPart as error:
         return outcome("failed", reason=str(error), fault="part")
+    except TargetExists as error:
+        if settings.skip_existing:  # it has appeared meanwhile: another run does the same folder
+            return outcome("skipped")
+        return outcome("failed", reason=by_option(str(error)), fault="output")
     except UnwritableFile as error:
         return outcome("failed", reason=str(error), fault="output")
     except PhotoError as error:
@@ -138,10 +142,11 @@ def process(task: Task, settings: Settings, make: Make = make_enhancer, frames: 
 
 
 def _refuse_existing(task: Task, settings: Settings) -> None:
+    """Refuse to replace what is there; parts without their photo are what an interrupted run left, which goes on."""
     for path in filter(os.path.lexists, results(task, settings)):
         if os.path.exists(task.source) and os.path.exists(path) and os.path.samefile(task.source, path):
             raise UnwritableFile(f"{shown(path)} is the original, which is never written over")
-        if not settings.overwrite:
+        if not (settings.overwrite or (settings.skip_existing and path != task.target)):
             raise TargetExists(f"{shown(path)} exists already; --overwrite replaces it")
 
 
@@ -190,7 +195,8 @@ def _write_parts(parts: Any, target: str, settings: Settings) -> dict[str, Any]:
         values = np.asarray(getattr(parts, name), dtype=np.float64)
         values = values[..., 0] if values.ndim == 3 and values.shape[2] == 1 else values
         path = part_path(target, name)
-        write_photo(Photo(np.rint(65535 * np.clip(values, 0, 1)).astype(np.uint16)), path, overwrite=settings.overwrite)
+        samples = np.rint(65535 * np.clip(values, 0, 1)).astype(np.uint16)
+        write_photo(Photo(samples), path, overwrite=settings.overwrite or settings.skip_existing)
         extra[name] = path
     certificate = getattr(parts, "certificate", None)
     if certificate is not None:
