@@ -1,5 +1,6 @@
 """Pictures made up for the tests, and dark versions of the photos inside scikit-learn."""
 
+import struct
 from functools import lru_cache
 
 import numpy as np
@@ -42,3 +43,19 @@ def darkened(pixels, stops=4.0, noise=0.0, seed=0):
 
 def psnr(a, b):
     return -10 * np.log10(np.mean((a.astype(float) - b) ** 2) / 255**2 + 1e-12)
+
+
+def inks_profile():
+    """A small ICC profile of four inks (CMYK) of which cyan prints as red, so that one sees whether it was used."""
+    inks = np.array([[136, 208, 195], [150, 226, 60], [248, 108, 220], [0, 128, 128]])  # L, a, b of each; white is 255
+    table = np.empty((2, 2, 2, 2, 3), np.uint8)
+    for node in np.ndindex(2, 2, 2, 2):
+        printed = inks[np.array(node, bool)]
+        table[node] = [printed[:, 0].min(), *printed[:, 1:].mean(axis=0)] if len(printed) else [255, 128, 128]
+    ramp = bytes(range(256))
+    matrix = struct.pack(">9i", *(0x10000 * np.eye(3, dtype=int)).ravel().tolist())
+    lut = b"mft1" + bytes(4) + bytes([4, 3, 2, 0]) + matrix + 4 * ramp + table.tobytes() + 3 * ramp
+    start = 128 + 4 + 12
+    head = struct.pack(">I4xI", start + len(lut), 0x02400000) + b"prtrCMYKLab " + bytes(12) + b"acsp" + bytes(28)
+    head += struct.pack(">3i", 0xF6D6, 0x10000, 0xD32D)  # the white of all profiles
+    return head.ljust(128, b"\0") + struct.pack(">I4sII", 1, b"A2B0", start, len(lut)) + lut

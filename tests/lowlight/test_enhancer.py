@@ -1,13 +1,15 @@
 """The enhancer: kinds, shapes, identity, highlights, good photos, noise."""
 
+import io
 from itertools import pairwise
 
 import numpy as np
 import pytest
-from PIL import Image
+from PIL import Image, ImageCms
 
-from lowlight.scenes import dark_scene, darkened, photo, psnr
+from lowlight.scenes import dark_scene, darkened, inks_profile, photo, psnr
 from tecu.lowlight import Enhancer, enhance
+from tecu.lowlight.files import read_photo
 from tecu.metrics import ssim
 
 DARK = dark_scene()
@@ -235,6 +237,34 @@ def test_a_pil_image_keeps_what_it_says_of_itself():
     assert enhance(image).info == {"icc_profile": b"profile", "dpi": (300, 300)}
     with pytest.raises(TypeError, match="mode 'I'"):
         enhance(Image.fromarray(np.zeros((9, 9), np.int32)))
+
+
+def opened(image, format, **options):
+    file = io.BytesIO()
+    image.save(file, format, **options)
+    return Image.open(file), file.getvalue()
+
+
+def test_a_pil_image_becomes_what_its_file_becomes():
+    inks = Image.fromarray(DARK).convert("CMYK")
+    kinds = [(inks, {"icc_profile": inks_profile()}), (inks, {}), (Image.fromarray(DARK).convert("P"), {})]
+    for image, options in kinds:
+        pil, file = opened(image, "TIFF", **options)
+        np.testing.assert_array_equal(np.asarray(enhance(pil, strength=0)), read_photo(file).pixels)
+
+
+def test_no_profile_is_kept_of_colours_that_were_left():
+    inks = Image.fromarray(DARK).convert("CMYK")
+    result = enhance(opened(inks, "JPEG", icc_profile=inks_profile(), dpi=(300, 300))[0])
+    assert result.mode == "RGB"
+    assert "icc_profile" not in result.info
+    assert result.info["dpi"] == (300, 300)
+    srgb = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
+    lab = ImageCms.ImageCmsProfile(ImageCms.createProfile("LAB")).tobytes()
+    for mode, profile, kept in [("P", srgb, True), ("YCbCr", srgb, True), ("HSV", lab, False), ("P", lab, False)]:
+        image = Image.fromarray(DARK).convert(mode)
+        image.info["icc_profile"] = profile
+        assert (enhance(image).info.get("icc_profile") == profile) is kept
 
 
 def test_numbers_and_bytes_of_any_kind_are_taken():

@@ -9,6 +9,7 @@ import pytest
 from PIL import ExifTags, Image, ImageCms, ImageOps, PngImagePlugin
 from skimage import data
 
+from lowlight.scenes import inks_profile
 from tecu.lowlight.files import Metadata, Photo, encode_photo, read_photo, write_photo
 
 PHOTO = data.astronaut()[40:100, 150:240]
@@ -188,6 +189,13 @@ def test_cmyk_goes_through_its_profile_and_drops_it():
     photo = read_photo(out.getvalue())
     assert photo.metadata.icc is None
     assert photo.pixels.shape == PHOTO.shape
+
+
+def test_inks_are_taken_for_the_colours_that_the_profile_gives_them():
+    out = io.BytesIO()
+    Image.new("CMYK", (8, 8), (255, 0, 0, 0)).save(out, "TIFF", icc_profile=inks_profile())
+    red, _, blue = read_photo(out.getvalue()).pixels[0, 0]
+    assert red > 200 > 60 > blue  # without the profile, cyan has no red at all
 
 
 @pytest.mark.parametrize("orientation", [3, 6])

@@ -111,7 +111,7 @@ def _is_pil(image: Any) -> bool:
 def _through_pil(image: Any, work: Picture) -> Any:
     """A PIL image keeps its mode where that has levels of grey or colour; other modes become the nearest such.
 
-    What it says of itself (colour profile, EXIF, resolution) goes along.
+    What it says of itself (colour profile, EXIF, resolution) goes along, but no profile of colours that it left.
     """
     from PIL import Image
 
@@ -123,10 +123,10 @@ def _through_pil(image: Any, work: Picture) -> Any:
     elif mode == "F":
         result = Image.fromarray(_through_array(np.asarray(image), work))
     else:
-        if mode not in ("L", "LA", "RGB", "RGBA"):
-            transparent = mode in ("PA", "La", "RGBa") or "transparency" in image.info
-            image = image.convert("LA") if mode == "La" else image
-            image = image.convert("RGBA" if transparent else ("L" if mode == "1" else "RGB"))
-        result = Image.fromarray(_through_array(np.asarray(image), work))
+        from tecu.lowlight.files.samples import samples_of
+
+        samples, profile, _ = samples_of(image, said.pop("icc_profile", None))
+        said |= {} if profile is None else {"icc_profile": profile}
+        result = Image.fromarray(_through_array(samples, work))
     result.info.update(said)
     return result

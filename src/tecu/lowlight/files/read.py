@@ -20,12 +20,11 @@ from tecu.lowlight.files.errors import PhotoError, UnreadableFile, shown
 from tecu.lowlight.files.metadata import read_metadata, upright
 from tecu.lowlight.files.photo import Encoding, Photo, Pixels
 from tecu.lowlight.files.png_colour import colour_chunks
+from tecu.lowlight.files.samples import is_large_colour, samples_of
 from tecu.lowlight.files.sixteen import is_sixteen_bit_colour, read_sixteen
-from tecu.lowlight.grid import LARGE
 
 MAX_PIXELS = 200_000_000
 MAX_STREAM = 1 << 30  # bytes held in memory when a pipe is read
-STRIP = 64  # rows
 FORMATS = {
     "JPEG": (".jpg", ".jpeg", ".jpe", ".jfif"),
     "PNG": (".png",),
@@ -131,7 +130,7 @@ def _by_pillow(image: ImageFile.ImageFile, file: BinaryIO, name: str, start: int
         samples = read_sixteen(image, reopen)
         return _photo(image, _encoding(image, file, start), notes, samples)
     _refuse_unusual(image, name)
-    if _is_large_colour(image) and image.format in zero_copy.FORMATS:
+    if is_large_colour(image) and image.format in zero_copy.FORMATS:
         whole = zero_copy.decoded(image)
         if whole is not None:
             return _photo(image, _encoding(image, file, start), notes, whole[..., :3])
@@ -168,7 +167,7 @@ def _refuse_unusual(image: ImageFile.ImageFile, name: str) -> None:
 def _photo(image: Image.Image, encoding: Encoding, notes: list[str], samples: Pixels | None = None) -> Photo:
     metadata, orientation, dropped = read_metadata(image)
     if samples is None:
-        samples, icc, changed = _samples(image, metadata.icc)
+        samples, icc, changed = samples_of(image, metadata.icc)
         metadata = replace(metadata, icc=icc)
         notes = notes + changed
     samples = upright(samples, orientation)
@@ -182,62 +181,6 @@ def _photo(image: Image.Image, encoding: Encoding, notes: list[str], samples: Pi
     if alpha is None and (key := image.info.get("transparency")) is not None and image.mode != "P":
         alpha = _keyed_alpha(pixels, key)
     return Photo(pixels, alpha, metadata, encoding, (*notes, *dropped))
-
-
-def _samples(image: Image.Image, icc: bytes | None) -> tuple[Pixels, bytes | None, list[str]]:
-    """The pixels with their transparency, the profile that still fits them, and what was changed."""
-    mode = image.mode
-    if mode.startswith("I;16"):
-        samples = np.asarray(image).astype(np.uint16)
-        inverted = getattr(image, "tag_v2", {}).get(262) == 0  # white is zero, which Pillow leaves as it is
-        return (65535 - samples if inverted else samples), icc, []
-    if mode in ("L", "LA", "RGB", "RGBA"):
-        return _array(image), icc, []
-    if mode == "1":
-        return np.asarray(image.convert("L")), icc, ["the 1-bit picture became 8-bit grey"]
-    if mode in ("P", "PA"):
-        clear = mode == "PA" or "transparency" in image.info
-        return np.asarray(image.convert("RGBA" if clear else "RGB")), icc, ["the palette became full colour"]
-    if mode == "CMYK":
-        return np.asarray(_cmyk_to_rgb(image, icc)), None, ["CMYK was converted to RGB"]
-    target = {"La": "LA", "RGBa": "RGBA"}.get(mode, "RGB")
-    return np.asarray(image.convert(target)), icc, []
-
-
-def _is_large_colour(image: Image.Image) -> bool:
-    return image.mode == "RGB" and image.size[0] * image.size[1] >= LARGE
-
-
-def _array(image: Image.Image) -> Pixels:
-    """``np.asarray(image)``, strip by strip, in a third of the time.
-
-    The pixels of a large RGB photo stay four bytes apart, as Pillow has them, and go to its encoder without a copy.
-    """
-    columns, rows = image.size
-    channels = len(image.getbands())
-    apart, mode = (channels, image.mode)
-    if _is_large_colour(image):
-        apart, mode = 4, "RGBX"
-    array = np.empty((rows, columns, apart) if channels > 1 else (rows, columns), np.uint8)
-    for top in range(0, rows, STRIP):
-        bottom = min(rows, top + STRIP)
-        strip = image.crop((0, top, columns, bottom)).tobytes("raw", mode)
-        array[top:bottom] = np.frombuffer(strip, np.uint8).reshape(array[top:bottom].shape)
-    return array if apart == channels else array[..., :channels]
-
-
-def _cmyk_to_rgb(image: Image.Image, icc: bytes | None) -> Image.Image:
-    """By the file's own profile to sRGB, or by Pillow's plain rule when it has none that works."""
-    if icc:
-        from PIL import ImageCms
-
-        with contextlib.suppress(ImageCms.PyCMSError, OSError, ValueError):
-            converted = ImageCms.profileToProfile(
-                image, io.BytesIO(icc), ImageCms.createProfile("sRGB"), outputMode="RGB"
-            )
-            if converted is not None:
-                return converted
-    return image.convert("RGB")
 
 
 def _keyed_alpha(pixels: Pixels, key: Any) -> Pixels | None:
