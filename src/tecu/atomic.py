@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
 import secrets
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,6 +28,8 @@ REASONS = {
     errno.EISDIR: "it is a folder",
     errno.ELOOP: "its path runs in circles",
 }
+# Control characters, separators of lines, marks and overrides of direction.
+COMMANDING = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 BY_ARGUMENT, BY_OPTION = "overwrite=True replaces it", "--overwrite replaces it"
 NO_LINKS = {
     errno.EPERM,
@@ -103,9 +106,23 @@ def reason(error: OSError, path: str | os.PathLike[str]) -> str:
     return REASONS.get(error.errno or 0) or error.strerror or str(error) or type(error).__name__
 
 
-def shown(path: str | bytes | os.PathLike[str]) -> str:
-    """A file's name as text that can always be printed, also when it is not UTF-8."""
+def as_text(path: str | bytes | os.PathLike[str]) -> str:
+    """A file's name as it is, or with signs of replacement where it is not UTF-8."""
     return os.fsencode(path).decode("utf-8", "replace")
+
+
+def escaped(text: str) -> str:
+    r"""The text without what moves the cursor or turns the direction of reading: names could forge lines with it.
+
+    >>> print(escaped("a.png\n1 done"))
+    a.png\n1 done
+    """
+    return COMMANDING.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+
+
+def shown(path: str | bytes | os.PathLike[str]) -> str:
+    """A file's name as text that can always be printed, also when it is not UTF-8 or would command the terminal."""
+    return escaped(as_text(path))
 
 
 def by_option(sentence: str) -> str:

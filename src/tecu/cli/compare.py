@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from tecu.atomic import as_text, escaped
 from tecu.cli.main import INPUT_FAILED, PART_MISSING, report_problem
 from tecu.cli.outputs import check_outputs, unread, unwritten
 from tecu.cli.score import PARAMETERS, Scores, photo_scores, reference_of, shown_score
@@ -72,7 +73,7 @@ def compare(
     except OSError as error:
         raise unwritten(out, error) from error
     for failure in failures:
-        click.echo(click.style("failed: ", fg="red") + str(failure), err=True)
+        click.echo(click.style("failed: ", fg="red") + escaped(str(failure)), err=True)
     if failures and all(isinstance(failure, MissingPart) for failure in failures):
         return PART_MISSING
     return INPUT_FAILED if failures else 0
@@ -97,7 +98,7 @@ def _compared_photos(
                     f"{shown(file)} has {_size(photo)} pixels, {photos[0][0]} has {_size(photos[0][1])}; "
                     "only photos of the same size can be compared"
                 )
-            photos.append((shown(file), photo))
+            photos.append((as_text(file), photo))
         except PhotoError as error:
             failures.append(error)
     if len(photos) < 2:
@@ -139,7 +140,7 @@ def _compared_methods(
         named = [("input", photo), *((method, result) for method, (result, _) in results.items())]
         seconds = {method: spent for method, (_, spent) in results.items()}
         try:
-            sections += _against_first(shown(file), named, against, seconds)
+            sections += _against_first(as_text(file), named, against, seconds)
         except PhotoError as error:
             failures.append(error)
     return sections
@@ -213,8 +214,8 @@ def _compared_runs(files: Sequence[str], failures: list[PhotoError]) -> Sections
         except (OSError, ValueError) as error:
             failures.append(UnreadableFile(f"{shown(file)} could not be read as a saved run: {unread(file, error)}"))
             continue
-        name = Path(shown(file)).stem
-        name = shown(file) if name in histories else name
+        name = Path(as_text(file)).stem
+        name = as_text(file) if name in histories else name
         histories[name] = History.of(state)
         broken = len(violations(state.start_value, state.visits))
         verdicts[name] = f"{broken} of {len(state.visits)} visits break the descent that the theorem needs"

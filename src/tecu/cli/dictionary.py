@@ -11,7 +11,7 @@ from zipfile import BadZipFile
 
 import click
 
-from tecu.atomic import part_beside, shown
+from tecu.atomic import escaped, part_beside, shown
 from tecu.cli.main import INPUT_FAILED, PART_MISSING, report_problem
 from tecu.cli.outputs import check_outputs, unread, unwritten
 from tecu.cli.scheduler import connected, scheduler_option
@@ -197,7 +197,7 @@ def _read(path: Path) -> Any:
 
 def _say_unusable(path: Path, error: ValueError, checkpoint: Path | None = None) -> int:
     """Say in one line why a file, or a checkpoint, cannot be used; the exit code."""
-    line = str(error).splitlines()[0]
+    line = escaped(str(error).splitlines()[0])
     about_checkpoint = checkpoint is not None and shown(checkpoint) in line
     click.echo(line if about_checkpoint else f"{shown(path)} cannot be used: {line}", err=True)
     return INPUT_FAILED

@@ -13,6 +13,7 @@ from typing import Any
 
 import click
 
+from tecu.atomic import escaped
 from tecu.cli.main import INPUT_FAILED, PART_MISSING, UNWRITABLE, Unwritable, report_problem
 from tecu.cli.outputs import check_outputs, check_place, refuse_inputs, unwritten
 from tecu.cli.scheduler import connected, scheduler_option
@@ -229,7 +230,7 @@ def _report(outcomes: list[Outcome], seconds: float, as_json: bool, quiet: bool)
     counts = {status: sum(o.status == status for o in outcomes) for status in ("done", "skipped", "failed")}
     for outcome in outcomes:
         for note in outcome.notes:
-            click.echo(f"{shown(outcome.source)}: {note}", err=True)
+            click.echo(f"{shown(outcome.source)}: {escaped(note)}", err=True)
     if as_json:
         entries = [_as_dict(outcome) for outcome in outcomes]
         click.echo(json.dumps({"seconds": round(seconds, 3), **counts, "results": entries}, indent=2))
@@ -238,7 +239,7 @@ def _report(outcomes: list[Outcome], seconds: float, as_json: bool, quiet: bool)
         click.echo(f"{', '.join(parts)} in {seconds:.1f} s", err=True)
     for outcome in outcomes:
         if outcome.reason:
-            click.echo(click.style("failed: ", fg="red") + outcome.reason, err=True)
+            click.echo(click.style("failed: ", fg="red") + escaped(outcome.reason), err=True)
 
 
 def _as_dict(outcome: Outcome) -> dict[str, Any]:

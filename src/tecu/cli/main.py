@@ -17,7 +17,11 @@ from types import FrameType
 
 import click
 
+from tecu.atomic import escaped
+
 BAD_ARGUMENTS, INPUT_FAILED, PART_MISSING, UNWRITABLE, INTERRUPTED = 1, 2, 3, 5, 130
+
+HELP = getattr(click.exceptions, "NoArgsIsHelpError", ())  # its message has many lines; older versions have none
 
 # The summaries stand here so that `tecu --help` need not import the commands.
 COMMANDS = {
@@ -96,6 +100,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return result if isinstance(result, int) else 0
     except click.ClickException as error:
+        if not isinstance(error, HELP):
+            vars(error)["message"] = escaped(error.message)  # click repeats names as they were given
         error.show()
         return UNWRITABLE if isinstance(error, click.FileError | Unwritable) else BAD_ARGUMENTS
     except (click.Abort, KeyboardInterrupt):

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from tecu.atomic import PART, by_option, reason, shown
+from tecu.atomic import PART, by_option, escaped, reason, shown
 from tecu.cli.main import Unwritable
 
 Name = str | os.PathLike[str]
@@ -69,7 +69,7 @@ def unread(path: Name, error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror:
         return f"{shown(path)} could not be read: {error.strerror[:1].lower()}{error.strerror[1:]}"
     sentence = (str(error).splitlines() or [type(error).__name__])[0]
-    return sentence if sentence.startswith(shown(path)) else f"{shown(path)} could not be read: {sentence}"
+    return escaped(sentence if sentence.startswith(shown(path)) else f"{shown(path)} could not be read: {sentence}")
 
 
 def _try(path: Name) -> None:

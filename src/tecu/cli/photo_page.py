@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from tecu.atomic import as_text
 from tecu.lowlight.batch import Outcome, Settings, make_enhancer
 from tecu.lowlight.files import PhotoError, read_photo
-from tecu.lowlight.files.errors import shown
 from tecu.lowlight.plan import STREAM, Task
 
 TITLE = "Enhanced photos"
@@ -66,7 +66,7 @@ def _sections(outcome: Outcome, enhancer: Any, settings: Settings, plots: bool) 
     parts = None if skipped else _parts(enhancer, before.pixels)
     verdict = "" if parts is None else f" The certificate of its decomposition {parts.certificate.reason}"
     how = "its result was there already" if skipped else f"{outcome.seconds:.2f} s"
-    title = shown(outcome.source)
+    title = as_text(outcome.source)
     caption = " ".join([f"{before.size[0]} x {before.size[1]} pixels, {how}.{verdict}", *outcome.notes])
     profiles = (before.metadata.icc, after.metadata.icc)
     sections = [pictures(before.pixels, after.pixels, title=title, caption=caption, profiles=profiles)]

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import click
 
-from tecu.atomic import reason, shown
+from tecu.atomic import escaped, reason, shown
 from tecu.cli.main import INPUT_FAILED, PART_MISSING, Unwritable, report_problem
 from tecu.cli.outputs import check_outputs, refuse_inputs, unwritten
 from tecu.lowlight.files.errors import PhotoError
@@ -70,7 +70,7 @@ def reproduce(
     began = time.monotonic()
 
     def say(line: str) -> None:
-        click.echo(f"[{time.monotonic() - began:5.0f} s] {line}", err=True)
+        click.echo(f"[{time.monotonic() - began:5.0f} s] {escaped(line)}", err=True)
 
     for target in targets:
         module, _, function = TARGETS[target].partition(":")
@@ -80,7 +80,7 @@ def reproduce(
         except ValueError as error:
             raise click.UsageError(str(error)) from error
         except PhotoError as error:
-            click.echo(f"{target}: {error}", err=True)
+            click.echo(f"{target}: {escaped(str(error))}", err=True)
             return INPUT_FAILED
         except ImportError as error:
             click.echo(f"{target}: {error}; install the missing part with pip install 'tecu[report]'", err=True)
@@ -88,12 +88,12 @@ def reproduce(
         except OSError as error:
             raise unwritten(error.filename or folder, error) from error
         for path in files:
-            click.echo(path)
+            click.echo(shown(path))
     if report_problem() is None:  # the tables are there without the page
         from tecu.reproduce.index_page import write_index
 
         try:
-            click.echo(write_index(folder))
+            click.echo(shown(write_index(folder)))
         except OSError as error:
             raise unwritten(folder / INDEX, error) from error
     return 0

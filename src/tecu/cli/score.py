@@ -11,6 +11,7 @@ from typing import Any
 import click
 import numpy as np
 
+from tecu.atomic import escaped
 from tecu.cli.main import INPUT_FAILED, PART_MISSING
 from tecu.lowlight.files import MAX_PIXELS, MissingPart, Photo, PhotoError, UnreadableFile, read_photo
 from tecu.lowlight.files.errors import shown
@@ -58,7 +59,7 @@ def score(images: tuple[str, ...], reference: str | None, max_pixels: int, as_js
         _print_table(rows, seen, columns)
     for image, reason in failures:
         sentence = str(reason) if isinstance(reason, PhotoError) else f"{shown(image)}: {reason}"
-        click.echo(click.style("failed: ", fg="red") + sentence, err=True)
+        click.echo(click.style("failed: ", fg="red") + escaped(sentence), err=True)
     if failures and all(isinstance(reason, MissingPart) for _, reason in failures):
         return PART_MISSING
     return INPUT_FAILED if failures else 0

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tecu.atomic import shown
 from tecu.cli.main import PART_MISSING
 from tecu.cli.outputs import check_outputs, unwritten
 
@@ -75,7 +76,7 @@ def train(
     except OSError as error:
         raise unwritten(target, error) from error
     figures = ", ".join(f"{name} {value:.3f}" for name, value in sorted(trained.figures.items()))
-    click.echo(f"{target}: {len(loaded)} photos; on those held back: {figures}")
+    click.echo(f"{shown(target)}: {len(loaded)} photos; on those held back: {figures}")
     return 0
 
 
@@ -97,7 +98,7 @@ def _train_hdrnet(photos: Path, target: Path, steps: int | None, seed: int, lice
         hdrnet.export(net, hdrnet.model_card(loaded, settings, licence), target)
     except OSError as error:
         raise unwritten(target, error) from error
-    click.echo(f"{target}: {len(loaded)} photos, {settings.steps} steps")
+    click.echo(f"{shown(target)}: {len(loaded)} photos, {settings.steps} steps")
     return 0
 
 

@@ -18,6 +18,7 @@ from typing import IO, Any
 
 import numpy as np
 
+from tecu.atomic import escaped
 from tecu.lowlight.files.atomic import part_beside
 from tecu.lowlight.files.errors import MissingPart, UnreadableFile, UnwritableFile, shown
 from tecu.lowlight.files.photo import Pixels
@@ -237,4 +238,4 @@ def _tail(file: IO[bytes]) -> str:
 
 def _last_line(text: bytes) -> str:
     lines = text.decode("utf-8", "replace").strip().splitlines()
-    return lines[-1] if lines else "it gave no reason"
+    return escaped(lines[-1]) if lines else "it gave no reason"

@@ -32,5 +32,5 @@ class TargetExists(UnwritableFile):
 
 
 def shown(path: object) -> str:
-    """A file's name as text that can always be printed, also when it is not UTF-8."""
-    return atomic.shown(path) if isinstance(path, str | bytes | os.PathLike) else str(path)
+    """A file's name as text that can always be printed, also when it is not UTF-8 or would command the terminal."""
+    return atomic.shown(path) if isinstance(path, str | bytes | os.PathLike) else atomic.escaped(str(path))
