@@ -289,6 +289,17 @@ def test_a_bad_stream():
     assert b"is empty (0 bytes)" in run.stderr
 
 
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="has no /dev/full")
+@pytest.mark.parametrize("options", [["-o", "-"], ["-o", "b.png", "--json"], ["--help"]], ids=["photo", "json", "help"])
+def test_a_full_disk_under_standard_output_gives_5(photo, options):
+    with open("/dev/full", "wb") as full:
+        arguments = [sys.executable, "-c", DRIVER, "enhance", photo.name, *options]
+        run = subprocess.run(arguments, stdout=full, stderr=subprocess.PIPE, cwd=photo.parent)
+    assert run.returncode == 5
+    assert run.stderr.count(b"output could not be written: the disk is full") == 1
+    assert b"Errno" not in run.stderr
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupt_keeps_what_is_done_and_leaves_no_half_file(tmp_path, number):
     (tmp_path / "in").mkdir()

@@ -7,6 +7,7 @@ could not be written, 130 interrupted.
 from __future__ import annotations
 
 import contextlib
+import errno
 import importlib
 import importlib.util
 import os
@@ -17,10 +18,11 @@ from types import FrameType
 
 import click
 
-from tecu.atomic import escaped
+from tecu.atomic import REASONS, escaped
 
 BAD_ARGUMENTS, INPUT_FAILED, PART_MISSING, UNWRITABLE, INTERRUPTED = 1, 2, 3, 5, 130
 
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 HELP = getattr(click.exceptions, "NoArgsIsHelpError", ())  # its message has many lines; older versions have none
 
 # The summaries stand here so that `tecu --help` need not import the commands.
@@ -91,6 +93,11 @@ def _terminated(number: int, frame: FrameType | None) -> None:
     raise KeyboardInterrupt  # SIGTERM cleans up like Ctrl-C
 
 
+def _let_go_of_output() -> None:
+    """Python would complain once more when it flushes at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit code."""
     with contextlib.suppress(ValueError):  # not in the main thread: someone else's signals
@@ -110,8 +117,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except SystemExit:  # in this mode click leaves only when the reader of its output has gone
         return UNWRITABLE
     except BrokenPipeError:
-        # Python would complain once more when it flushes at its end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _let_go_of_output()
+        return UNWRITABLE
+    except OSError as error:
+        if error.filename is not None or error.errno not in FULL:
+            raise
+        click.echo(f"the output could not be written: {REASONS[error.errno]}", err=True)
+        _let_go_of_output()
         return UNWRITABLE
 
 

@@ -159,13 +159,26 @@ def _enhance_photo(task: Task, settings: Settings, make: Make) -> tuple[tuple[st
         data, notes = encode_photo(
             result, fitting_format(photo), strip_metadata=settings.strip_metadata, name="standard output"
         )
-        sys.stdout.buffer.write(data)
-        sys.stdout.buffer.flush()
+        _put_out(data)
         return photo.notes + notes, {}
     _make_folder(task.target)
     extra = _write_parts(enhancer.decompose(photo.pixels), task.target, settings) if settings.decompose else {}
     notes = write_photo(result, task.target, overwrite=settings.overwrite, strip_metadata=settings.strip_metadata)
     return photo.notes + notes, extra
+
+
+def _put_out(data: bytes) -> None:
+    """To standard output, past its buffer: what a full disk refuses would stay there and fail once more at the end."""
+    left = memoryview(data)
+    try:
+        sys.stdout.flush()
+        raw = getattr(sys.stdout.buffer, "raw", sys.stdout.buffer)
+        while left:
+            left = left[raw.write(left) or 0 :]
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise UnwritableFile(f"standard output could not be written: {reason(error, STREAM)}") from error
 
 
 def _make_folder(target: str) -> None:
