@@ -20,7 +20,7 @@ from tecu.lowlight.files.errors import PhotoError, UnreadableFile, shown
 from tecu.lowlight.files.metadata import read_metadata, upright
 from tecu.lowlight.files.photo import Encoding, Photo, Pixels
 from tecu.lowlight.files.png_colour import colour_chunks
-from tecu.lowlight.files.samples import is_large_colour, samples_of
+from tecu.lowlight.files.samples import is_large_colour, samples_of, tiff_has_floats
 from tecu.lowlight.files.sixteen import is_sixteen_bit_colour, read_sixteen
 
 MAX_PIXELS = 200_000_000
@@ -139,11 +139,15 @@ def _by_pillow(image: ImageFile.ImageFile, file: BinaryIO, name: str, start: int
 
 
 def _open(file: BinaryIO, name: str) -> ImageFile.ImageFile:
+    start = file.tell()
     with _limit:  # Pillow's own limit is a global; the caller's limit is checked right after, before decoding
         kept, Image.MAX_IMAGE_PIXELS = Image.MAX_IMAGE_PIXELS, None
         try:
             return Image.open(file, formats=tuple(FORMATS))
         except UnidentifiedImageError as error:
+            file.seek(start)
+            if tiff_has_floats(file):
+                raise _not_read(name, "floating-point") from error
             kinds = ", ".join(FORMATS)
             raise UnreadableFile(f"{name} is not a photo of a kind that is read ({kinds}, HEIF, RAW)") from error
         finally:
@@ -154,7 +158,7 @@ def _refuse_unusual(image: ImageFile.ImageFile, name: str) -> None:
     """What Pillow opens but would decode wrongly or not into 8 or 16 bits."""
     if image.mode in ("F", "I", "LAB", "HSV"):
         kind = {"F": "floating-point", "I": "32-bit"}.get(image.mode, image.mode)
-        raise UnreadableFile(f"{name} has {kind} pixels; 8 and 16 bits a channel in grey, RGB or CMYK are read")
+        raise _not_read(name, kind)
     tags = getattr(image, "tag_v2", None)
     bits = max(np.atleast_1d(tags.get(258, 8))) if tags is not None else 8
     if bits > 8 and not image.mode.startswith("I;16"):
@@ -162,6 +166,10 @@ def _refuse_unusual(image: ImageFile.ImageFile, name: str) -> None:
             f"{name} is a TIFF with {bits} bits a channel in a layout that is not read ({image.mode}, "
             f"separate planes or premultiplied); 16 bits are read in grey, RGB and RGBA, interleaved"
         )
+
+
+def _not_read(name: str, kind: str) -> UnreadableFile:
+    return UnreadableFile(f"{name} has {kind} pixels; 8 and 16 bits a channel in grey, RGB or CMYK are read")
 
 
 def _photo(image: Image.Image, encoding: Encoding, notes: list[str], samples: Pixels | None = None) -> Photo:

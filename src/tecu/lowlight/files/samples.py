@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import io
+from typing import BinaryIO
 
 import numpy as np
-from PIL import Image
+from PIL import Image, TiffImagePlugin
 
 from tecu.lowlight.files.photo import Pixels
 from tecu.lowlight.grid import LARGE
 
+SAMPLE_FORMAT = 339
 STRIP = 64  # rows
 SAME_COLOURS = {"La": "LA", "RGBa": "RGBA", "RGBX": "RGB"}
 
@@ -40,6 +42,19 @@ def samples_of(image: Image.Image, icc: bytes | None) -> tuple[Pixels, bytes | N
 def _of_rgb(icc: bytes | None) -> bytes | None:
     """The profile if it says that it is of RGB colours, as that of a palette or of YCbCr does."""
     return icc if icc is not None and icc[16:20] == b"RGB " else None
+
+
+def tiff_has_floats(file: BinaryIO) -> bool:
+    """Whether the file from here on is a TIFF of floating-point pixels, also one that Pillow does not open."""
+    head = file.read(16)
+    start = file.tell() - len(head)
+    try:
+        tags = TiffImagePlugin.ImageFileDirectory_v2(head if head[2:3] == b"\x2b" else head[:8])
+        file.seek(start + tags.next)
+        tags.load(file)
+        return 3 in np.atleast_1d(tags.get(SAMPLE_FORMAT, 1))
+    except Exception:  # no TIFF, or a damaged one
+        return False
 
 
 def is_large_colour(image: Image.Image) -> bool:
