@@ -214,6 +214,52 @@ def test_sixteen_bit_files_are_turned_too(orientation, packed):
     assert np.array_equal(read_photo(turned).pixels, expected)
 
 
+def long_exif(length, tag=NOTE):
+    tags = exif()
+    tags.get_ifd(ExifTags.IFD.Exif)[tag] = bytes(length)
+    return tags.tobytes()
+
+
+@pytest.mark.parametrize("target", KEEPS_EXIF)
+def test_exif_of_any_length_survives_where_the_format_holds_it(target):
+    out = io.BytesIO()
+    Image.fromarray(PHOTO).save(out, "PNG", exif=long_exif(200_000))
+    photo = read_photo(out.getvalue())
+    assert photo.notes == ()
+    file, notes = encode_photo(photo, target)
+    tags = Image.open(io.BytesIO(file)).getexif()
+    assert tags[MAKE] == "Acme"
+    assert tags.get_ifd(ExifTags.IFD.Exif)[DATE] == "2024:05:06 07:08:09"
+    assert tags.get_ifd(ExifTags.IFD.GPSInfo)[1] == "N"
+    if target == "JPEG":
+        assert notes == ("JPEG holds 65,533 bytes of EXIF data: MakerNote had to be dropped",)
+        assert NOTE not in tags.get_ifd(ExifTags.IFD.Exif)
+    else:
+        assert notes == ()
+        assert tags.get_ifd(ExifTags.IFD.Exif)[NOTE] == bytes(200_000)
+
+
+def test_a_jpeg_is_filled_to_its_last_byte():
+    rest = len(long_exif(1000)) - 1000
+    for length, kept in [(65_533, True), (65_534, False)]:
+        block = long_exif((length - rest) // 2 * 2).ljust(length, b"\0")  # Pillow makes them of an even length
+        file, notes = encode_photo(Photo(PHOTO, metadata=Metadata(exif=block)), "JPEG")
+        inner = Image.open(io.BytesIO(file)).getexif().get_ifd(ExifTags.IFD.Exif)
+        assert (NOTE in inner) is kept
+        assert (notes == ()) is kept
+        assert inner[DATE] == "2024:05:06 07:08:09"
+
+
+def test_the_longest_tags_follow_the_makers_note():
+    comment = 0x9286
+    photo = Photo(PHOTO, metadata=Metadata(exif=long_exif(90_000, comment)))
+    file, notes = encode_photo(photo, "JPEG")
+    assert notes == ("JPEG holds 65,533 bytes of EXIF data: MakerNote, UserComment had to be dropped",)
+    tags = Image.open(io.BytesIO(file)).getexif()
+    assert tags.get_ifd(ExifTags.IFD.Exif)[DATE] == "2024:05:06 07:08:09"
+    assert tags.get_ifd(ExifTags.IFD.GPSInfo)[1] == "N"
+
+
 def test_no_pointer_into_the_old_file_is_kept(tmp_path):
     exif = Image.Exif()
     exif[0x010F] = "a camera"

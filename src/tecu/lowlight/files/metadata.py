@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from PIL import Image
+from PIL import ExifTags, Image
 from PIL.PngImagePlugin import PngInfo
 
 from tecu.lowlight.files.photo import Metadata, Pixels
@@ -13,7 +13,8 @@ from tecu.lowlight.files.png_colour import fitting_chunks
 
 ORIENTATION, EXIF_IFD, GPS_IFD, WIDTH, HEIGHT = 0x0112, 0x8769, 0x8825, 0xA002, 0xA003
 INTEROPERABILITY = 0xA005  # where in the old file its table was, which tells nothing of the photo
-MAX_EXIF = 60_000  # a JPEG segment holds 65,533 bytes
+MAKER_NOTE = 0x927C  # what the camera's maker says to his own programs: often long, and of no use to others
+JPEG_EXIF = 65_535 - 2  # a segment without its length, which counts itself; our "Exif\0\0" is part of the data
 
 # Tags that say how a TIFF's pixels are stored (or hold XMP, IPTC and profiles): about the old file, not the
 # photo.
@@ -33,9 +34,6 @@ def read_metadata(image: Image.Image) -> tuple[Metadata, int, list[str]]:
         exif = _clean(tags, image.size if orientation < 5 else image.size[::-1])
     except Exception:  # Pillow raises many kinds of error on damaged EXIF; the photo itself may be fine
         notes.append("the EXIF data is damaged and was dropped")
-    if len(exif) > MAX_EXIF:
-        exif = b""
-        notes.append(f"the EXIF data is longer than {MAX_EXIF} bytes and was dropped")
     icc = image.info.get("icc_profile")
     icc = icc if isinstance(icc, bytes) and len(icc) > 128 else None  # a profile's header alone has 128 bytes
     return Metadata(exif or None, icc, _resolution(image)), orientation, notes
@@ -58,6 +56,33 @@ def _clean(tags: Image.Exif, size: tuple[int, int]) -> bytes:
     if ORIENTATION in tags:
         kept[ORIENTATION] = 1
     return kept.tobytes()
+
+
+def shortened(exif: bytes, most: int = JPEG_EXIF) -> tuple[bytes, list[str]]:
+    """EXIF of at most ``most`` bytes, and the names of what was left out: the maker's note, then the longest tags."""
+    excess = len(exif) - most
+    if excess <= 0:
+        return exif, []
+    tags = Image.Exif()
+    tags.load(exif)
+    for ifd in (EXIF_IFD, GPS_IFD):
+        if ifd in tags:
+            tags[ifd] = dict(tags.get_ifd(ifd))
+    places = [tags, *(tags[ifd] for ifd in (EXIF_IFD, GPS_IFD) if ifd in tags)]
+    lengths = [(tag == MAKER_NOTE, _length(place[tag]), n, tag) for n, place in enumerate(places) for tag in place]
+    dropped = []
+    for _, length, n, tag in sorted(lengths, reverse=True):
+        if excess <= 0:
+            break
+        del places[n][tag]
+        excess -= 12 + length  # its entry in the directory, and what that points to
+        dropped.append(ExifTags.TAGS.get(tag, f"tag {tag}"))
+    return tags.tobytes(), dropped
+
+
+def _length(value: Any) -> int:
+    """How many bytes a tag's value takes at least, beside its entry."""
+    return len(value) if isinstance(value, bytes | str | tuple) and len(value) > 4 else 0
 
 
 def _resolution(image: Image.Image) -> tuple[float, float] | None:

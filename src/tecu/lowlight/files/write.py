@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from PIL import Image
 
 from tecu.lowlight.files.atomic import write_bytes
 from tecu.lowlight.files.errors import UnwritableFile, shown
-from tecu.lowlight.files.metadata import save_options
+from tecu.lowlight.files.metadata import JPEG_EXIF, save_options, shortened
 from tecu.lowlight.files.pack import encode_png, encode_tiff
 from tecu.lowlight.files.photo import Encoding, Metadata, Photo, Pixels
 from tecu.lowlight.files.png_colour import lost_elsewhere
@@ -79,6 +80,11 @@ def encode_photo(
     notes: list[str] = []
     if format != "PNG" and (lost := lost_elsewhere(metadata)):
         notes.append(f"{format} does not hold what {' and '.join(lost)} of PNG say of the colours: it was dropped")
+    if format == "JPEG" and metadata.exif:
+        exif, dropped = shortened(metadata.exif)
+        metadata = replace(metadata, exif=exif)
+        if dropped:
+            notes.append(f"JPEG holds {JPEG_EXIF:,} bytes of EXIF data: {', '.join(dropped)} had to be dropped")
     if format == "TIFF":
         return encode_tiff(_joined(photo.pixels, photo.alpha), metadata), tuple(notes)
     if format == "PNG" and photo.bits == 16:
