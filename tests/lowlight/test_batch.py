@@ -257,6 +257,15 @@ def test_parts_are_written_beside(tmp_path):
     assert outcome.extra["certificate"] == {"holds": True, "verdict": "held"}
 
 
+def test_pixels_that_are_not_seen_have_no_say_in_the_parts(tmp_path):
+    hidden = np.dstack([PHOTO, np.full(PHOTO.shape[:2], 255, np.uint8)])
+    hidden[:, 40:] = [255, 255, 255, 0]
+    Image.fromarray(hidden).save(tmp_path / "a.png")
+    outcome = process(Task(str(tmp_path / "a.png"), str(tmp_path / "b.png")), Settings(decompose=True), negative)
+    light = read_photo(outcome.extra["illumination"]).pixels
+    assert light[:, 40:].max() <= light[:, :40].max() < 65535
+
+
 def test_a_folder_that_cannot_be_made(tmp_path):
     task = photos(tmp_path / "in", 1)[0]
     (tmp_path / "file").write_bytes(b"")

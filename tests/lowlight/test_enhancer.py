@@ -160,6 +160,37 @@ def test_decompose_gives_parts_that_multiply_to_the_picture():
     assert Enhancer().decompose(DARK[..., 0]).reflectance.shape == DARK.shape[:2]
 
 
+def test_methods_without_a_network_take_no_model(tmp_path):
+    for method in ("pam", "he"):
+        with pytest.raises(ValueError, match=f"method '{method}' has no network; 'tecu', 'paper' and 'hdrnet' take"):
+            Enhancer(method, model=tmp_path / "any.onnx")
+
+
+def tinted_night():
+    """A street at night whose black was cut off at a colour, with lamps."""
+    picture = np.full((120, 180, 3), [20, 8, 12], np.uint8)
+    picture[40:] += darkened(photo(size=(180, 80)), stops=3.0)
+    picture[50:60, 20:60] = [250, 240, 200]
+    return picture
+
+
+@pytest.mark.parametrize("settings", [{}, {"headroom": 0.6}, {"strength": 0.5}, {"method": "pam"}], ids=str)
+@pytest.mark.parametrize(
+    "picture", [DARK, photo(), tinted_night(), tinted_night()[..., :1]], ids=["dark", "good", "tinted", "grey"]
+)
+def test_the_layers_are_the_light_that_made_the_result(picture, settings):
+    enhancer = Enhancer(**settings, denoise=False)
+    exposure, parts = enhancer.analyse(picture), enhancer.decompose(picture)
+    assert any(exposure.cast) == np.array_equal(picture, tinted_night())
+    observed = (picture / 255.0).astype(np.float32)
+    assert np.allclose(parts.illumination[..., None] * parts.reflectance, observed, atol=1e-5)
+    raised = exposure.bare(observed) / parts.illumination[..., None] ** exposure.tone.exponent
+    expected = np.interp(raised, np.linspace(0, 1, len(exposure.tone.curve)), exposure.tone.curve)
+    seen = exposure.bare(observed).max(axis=-1) > 17 / 255  # what is nearly black is dimmed beside
+    assert seen.mean() > 0.1
+    assert np.abs(enhancer(picture) - 255 * expected)[seen].max() < 1.01  # rounding, and white that stays free
+
+
 def test_exposures_blend():
     enhancer = Enhancer()
     first, second = enhancer.analyse(DARK), enhancer.analyse(dark_scene(light=0.4))

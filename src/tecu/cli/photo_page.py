@@ -9,6 +9,7 @@ from typing import Any
 from tecu.atomic import as_text
 from tecu.lowlight.batch import Outcome, Settings, make_enhancer
 from tecu.lowlight.files import PhotoError, read_photo
+from tecu.lowlight.images import visible_pixels
 from tecu.lowlight.plan import STREAM, Task
 
 TITLE = "Enhanced photos"
@@ -63,7 +64,7 @@ def _sections(outcome: Outcome, enhancer: Any, settings: Settings, plots: bool) 
     if after.size != before.size:  # a file that was there already may be anything
         return []
     skipped = outcome.status == "skipped"
-    parts = None if skipped else _parts(enhancer, before.pixels)
+    parts = None if skipped else _parts(enhancer, visible_pixels(before.alpha, before.pixels))
     verdict = "" if parts is None else f" The certificate of its decomposition {parts.certificate.reason}"
     how = "its result was there already" if skipped else f"{outcome.seconds:.2f} s"
     title = as_text(outcome.source)

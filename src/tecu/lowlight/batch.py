@@ -37,7 +37,7 @@ from tecu.lowlight.files import (
 )
 from tecu.lowlight.files.errors import shown
 from tecu.lowlight.files.write import fitting_format
-from tecu.lowlight.images import on_visible
+from tecu.lowlight.images import on_visible, visible_pixels
 from tecu.lowlight.model import HEADROOM
 from tecu.lowlight.plan import PARTS, STREAM, Task, part_path
 
@@ -162,7 +162,10 @@ def _enhance_photo(task: Task, settings: Settings, make: Make) -> tuple[tuple[st
         _put_out(data)
         return photo.notes + notes, {}
     _make_folder(task.target)
-    extra = _write_parts(enhancer.decompose(photo.pixels), task.target, settings) if settings.decompose else {}
+    extra: dict[str, Any] = {}
+    if settings.decompose:
+        parts = enhancer.decompose(visible_pixels(photo.alpha, photo.pixels))
+        extra = _write_parts(parts, task.target, settings)
     notes = write_photo(result, task.target, overwrite=settings.overwrite, strip_metadata=settings.strip_metadata)
     return photo.notes + notes, extra
 

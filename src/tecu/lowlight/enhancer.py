@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -38,12 +38,33 @@ ROUNDING = 0.35  # levels: what rounding alone does, a little more than 1 / sqrt
 
 @dataclass(frozen=True)
 class Parts:
-    """``O = I R`` of a picture, at its own size, and the record of how ``I`` was found on the grid."""
+    """``O = I R`` of a picture, at its own size, and the record of how ``I`` was found on the grid.
+
+    ``I`` is the light by which the enhancer makes its result, headroom and all. ``R`` is at most 1, but for dark pixels
+    of a picture whose black has a colour: their light is found without it.
+    """
 
     illumination: Pixels
     reflectance: Pixels
     certificate: Certificate
     history: History
+
+
+@dataclass(frozen=True)
+class _Scene:
+    """A picture on the grid, the colour of its black taken off, and what the networks say of it."""
+
+    small: Pixels
+    cast: tuple[float, ...]
+    proposal: Proposal | None
+
+    @cached_property
+    def brightest(self) -> Pixels:
+        return brightest_of(self.small)
+
+    @property
+    def guess(self) -> Pixels:
+        return self.brightest if self.proposal is None else self.proposal.illumination
 
 
 class Enhancer:
@@ -92,6 +113,8 @@ class Enhancer:
             )
         self.headroom = float(headroom)
         self.method, self.strength, self.denoise = method, float(strength), bool(denoise)
+        if method == "pam" and model is not None:
+            raise _without_network(method)
         self._classical = None if method in MODELS else _classical(method, model)
         self._model = model
         if model is not None and self._classical is None:
@@ -119,13 +142,13 @@ class Enhancer:
         if self._classical is not None:
             raise ValueError(f"decompose: method {self.method!r} has no decomposition; {_names()} have one")
         pixels = found[0]
-        small = _rgb(shrink(_rgb(pixels)))
-        brightest, proposal = brightest_of(small), self._proposal(small)
-        parts = decompose(brightest, brightest if proposal is None else proposal.illumination, self.method)
-        slope, offset = following(parts.illumination, brightest)
-        shape = pixels.shape[:2]
+        scene = self._scene(pixels)
+        parts = decompose(scene.brightest, scene.guess, self.method)
+        exposure = self._exposure(scene, parts.illumination)
         observed = pixels.astype(np.float32) / np.float32(whitepoint(pixels.dtype))
-        light = illumination_at(observed.max(axis=-1), enlarge(slope, shape), enlarge(offset, shape))
+        light = exposure.light(
+            observed, *(enlarge(plane, pixels.shape[:2]) for plane in (exposure.slope, exposure.offset))
+        )
         reflectance = observed / light[..., None]
         if np.ndim(image) == 2:
             reflectance = reflectance[..., 0]
@@ -152,31 +175,37 @@ class Enhancer:
         return render(pixels, self._analyse(pixels), self.denoise)
 
     def _analyse(self, pixels: Pixels) -> Exposure:
+        scene = self._scene(pixels)
+        exposure = self._exposure(scene, illumination(scene.brightest, scene.guess, self.method))
+        if not self.denoise:
+            return exposure
+        white = whitepoint(pixels.dtype)
+        rounding = ROUNDING / white if pixels.dtype.kind == "u" else 0.0
+        return replace(
+            exposure, noise=max(noise_level(pixels, white), rounding), crushed=crushed_noise(scene.brightest)
+        )
+
+    def _scene(self, pixels: Pixels) -> _Scene:
         small = shrink(_rgb(pixels))
         cast = black_cast(small)
         small = without_cast(small, cast)
-        brightest = brightest_of(small)
-        proposal = self._proposal(small)
-        found = illumination(brightest, brightest if proposal is None else proposal.illumination, self.method)
+        return _Scene(small, cast, None if self.method == "pam" else self.network(small))
+
+    def _exposure(self, scene: _Scene, found: Pixels) -> Exposure:
+        """The exposure by the illumination that was found on the grid, as if there was no noise."""
+        brightest, proposal = scene.brightest, scene.proposal
         slope, offset = following(found, brightest)
         light = illumination_at(brightest, slope, offset)
         if proposal is None or self.method in ("paper", "pam"):
-            chosen = tone.by_rule(small, light)
+            chosen = tone.by_rule(scene.small, light)
         else:
-            chosen = tone.by_network(small, light, proposal.exponent, proposal.knots)
+            chosen = tone.by_network(scene.small, light, proposal.exponent, proposal.knots)
         chosen = chosen.with_strength(self.strength)
         light = illumination_at(brightest, slope, offset, self.headroom)
-        lifted = amplification(brightest, light, chosen)
-        noise, crushed = 0.0, np.zeros_like(brightest)
-        if self.denoise:
-            white = whitepoint(pixels.dtype)
-            rounding = ROUNDING / white if pixels.dtype.kind == "u" else 0.0
-            noise, crushed = max(noise_level(pixels, white), rounding), crushed_noise(brightest)
-        return Exposure(slope, offset, chosen, lifted, noise, self.headroom, crushed, highlights_of(brightest), cast)
-
-    def _proposal(self, small: Pixels) -> Proposal | None:
-        """What the networks say; one of the methods does without them."""
-        return None if self.method == "pam" else self.network(small)
+        lifted, crushed = amplification(brightest, light, chosen), np.zeros_like(brightest)
+        return Exposure(
+            slope, offset, chosen, lifted, 0.0, self.headroom, crushed, highlights_of(brightest), scene.cast
+        )
 
     def _by_classical(self, pixels: Pixels) -> Pixels:
         """A classical method works on floats; strength blends its result with the picture."""
@@ -212,6 +241,10 @@ def _names() -> str:
     return ", ".join(repr(name) for name in MODELS)
 
 
+def _without_network(method: str) -> ValueError:
+    return ValueError(f"model: method {method!r} has no network; 'tecu', 'paper' and 'hdrnet' take a model of yours")
+
+
 def _classical(method: str, model: str | Path | None) -> Any:
     """A classical method by its name, from the registry that is loaded only when asked for."""
     from tecu.lowlight import classical
@@ -222,7 +255,7 @@ def _classical(method: str, model: str | Path | None) -> Any:
     if model is None:
         return classical.get(method)
     if method != "hdrnet":
-        raise ValueError(f"model: method {method!r} has no network; 'tecu', 'paper' and 'hdrnet' take a model of yours")
+        raise _without_network(method)
     from tecu.lowlight.classical import hdrnet
 
     return partial(hdrnet.enhance, weights=hdrnet.own_weights(model))

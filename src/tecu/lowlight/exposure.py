@@ -63,6 +63,14 @@ class Exposure:
             tuple(mix(a, b) for a, b in zip(self.cast, other.cast, strict=True)),
         )
 
+    def bare(self, observed: Pixels) -> Pixels:
+        """The pixels (``h x w x c`` in [0, 1]) without the colour of black, as much of it as goes under this tone."""
+        return without_cast(observed, self.cast, self.tone.exponent) if observed.shape[2] == 3 else observed
+
+    def light(self, observed: Pixels, slope: Pixels, offset: Pixels) -> Pixels:
+        """``I`` at the pixels ``observed``, by which they are raised; ``slope`` and ``offset`` are the maps there."""
+        return illumination_at(self.bare(observed).max(axis=-1), slope, offset, self.headroom)
+
     def smoothing(self) -> tuple[Pixels, Pixels]:
         """Noise in the result, and how much of it to smooth away: maps on the grid."""
         noise = (np.maximum(self.noise, self.crushed) * self.amplification).astype(np.float32)

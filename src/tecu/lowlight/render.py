@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tecu.lowlight import denoise
-from tecu.lowlight.exposure import Exposure, illumination_at, near_black, without_cast
+from tecu.lowlight.exposure import Exposure, illumination_at, near_black
 from tecu.lowlight.grid import LARGE, enlarge, whitepoint
 
 Pixels = np.ndarray[Any, Any]
@@ -49,8 +49,7 @@ def _curved(pixels: Pixels, exposure: Exposure, slope: Pixels, offset: Pixels) -
     """``curve(O / I^s)`` as float32 (float64 for a float64 picture)."""
     kind: Any = np.float64 if pixels.dtype == np.float64 else np.float32
     observed: Pixels = np.asarray(pixels, dtype=kind) * kind(1.0 / whitepoint(pixels.dtype))
-    if observed.shape[2] == 3:
-        observed = without_cast(observed, exposure.cast, exposure.tone.exponent)
+    observed = exposure.bare(observed)
     brightest = observed.max(axis=-1)
     light = illumination_at(brightest, slope, offset, exposure.headroom)
     black = near_black(brightest, exposure.tone.exponent, exposure.highlights)

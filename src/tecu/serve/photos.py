@@ -13,9 +13,10 @@ import numpy as np
 
 from tecu.lowlight import Enhancer
 from tecu.lowlight.batch import Settings, process
+from tecu.lowlight.enhancer import Parts
 from tecu.lowlight.files import Photo, PhotoError, encode_photo, read_photo
 from tecu.lowlight.files.photo import Encoding
-from tecu.lowlight.images import on_visible
+from tecu.lowlight.images import on_visible, visible_pixels
 from tecu.lowlight.plan import Task, plan
 from tecu.report.words import certificate_html
 from tecu.serve.limits import Limits, Refused
@@ -171,7 +172,7 @@ class StoredPhoto:
     def run(self, method: str) -> dict[str, Any]:
         """How a method of the model found the light of the preview: the certificate in words, the curves in numbers."""
         if method not in self._runs:
-            parts = Enhancer(method).decompose(self.preview.pixels)
+            parts = self._parts(method)
             if method == "tecu":
                 self.cache.get((self.id, ILLUMINATION), lambda: layer(parts.illumination))
                 self.cache.get((self.id, REFLECTANCE), lambda: layer(parts.reflectance))
@@ -220,7 +221,10 @@ class StoredPhoto:
         return read_photo(self.path, max_pixels=self.limits.pixels)
 
     def _layer(self, what: str) -> Pixels:
-        return layer(getattr(Enhancer().decompose(self.preview.pixels), what))
+        return layer(getattr(self._parts(), what))
+
+    def _parts(self, method: str = "tecu") -> Parts:
+        return Enhancer(method).decompose(visible_pixels(self.preview.alpha, self.preview.pixels))
 
     def _scene(self, method: str) -> Scene:
         if method not in self._scenes:  # on the preview: the light is found on a still smaller grid

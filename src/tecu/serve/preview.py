@@ -125,9 +125,8 @@ def layer(values: Pixels) -> Pixels:
 def layer_part(pixels: Pixels, exposure: Exposure, what: str, rows: slice, columns: slice) -> Pixels:
     """A part of a layer of the full-size photo: ``I`` there, or ``O / I``; the rest is not computed."""
     part = pixels[rows, columns].astype(np.float32) / np.float32(whitepoint(pixels.dtype))
-    brightest = part if part.ndim == 2 else part.max(axis=-1)
     slope, offset = (enlarge(plane, pixels.shape[:2], rows)[:, columns] for plane in (exposure.slope, exposure.offset))
-    light = illumination_at(brightest, slope, offset)
+    light = exposure.light(_channels(part), slope, offset)
     if what == ILLUMINATION:
         return layer(light)
     return layer(part / (light if part.ndim == 2 else light[..., None]))
