@@ -1,5 +1,6 @@
 """What commands write: never an input, an existing file only with --overwrite, and refused before any work is done."""
 
+import errno
 import os
 import shutil
 import stat
@@ -13,6 +14,7 @@ from skimage import data
 
 from tecu.cli import main as cli
 from tecu.cli.main import main
+from tecu.cli.outputs import unread
 from tecu.dictionary import L0DictionaryLearning, make_sparse_data
 from tecu.lowlight.files import read_photo
 
@@ -196,6 +198,34 @@ def test_inputs_that_cannot_be_read_are_named_in_words(folder, capsys):
     assert capsys.readouterr().err.startswith("bomb.npz could not be read")
     assert main(["dictionary", "transform", "X.npy", "X.npy", "-o", "codes.npz"]) == cli.INPUT_FAILED
     assert capsys.readouterr().err.startswith("X.npy ")
+
+
+@pytest.mark.parametrize(
+    ("error", "sentence"),
+    [
+        (
+            FileNotFoundError(errno.ENOENT, "No such file or directory", "X.npy"),
+            "could not be read: there is no such file",
+        ),
+        (PermissionError(errno.EACCES, "Permission denied", "X.npy"), "could not be read: permission denied"),
+        (OSError("the tape is torn"), "could not be read: the tape is torn"),
+        (ValueError("row 3 has 4 columns\nrow 4 has 5"), "could not be read: row 3 has 4 columns"),
+        (ValueError("X.npy is not a matrix"), "is not a matrix"),  # the name is not said twice
+        (EOFError(), "could not be read: EOFError"),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, Exception) else "",
+)
+def test_why_a_file_was_not_read_is_said_in_one_sentence_in_the_words_of_the_error(error, sentence):
+    assert unread("X.npy", error) == f"X.npy {sentence}"
+
+
+def test_the_reason_why_a_table_was_not_read_is_printed(folder, monkeypatch, capsys):
+    def torn(path):
+        raise ValueError("the tape is torn")
+
+    monkeypatch.setattr("tecu.dictionary.tables.read_table", torn)
+    assert main(["dictionary", "fit", "X.npy", "-o", "m.npz"]) == cli.INPUT_FAILED
+    assert capsys.readouterr().err == "X.npy could not be read: the tape is torn\n"
 
 
 # ---- photos ----

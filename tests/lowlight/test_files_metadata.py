@@ -6,7 +6,7 @@ import zlib
 
 import numpy as np
 import pytest
-from PIL import ExifTags, Image, ImageCms, ImageOps, PngImagePlugin
+from PIL import ExifTags, Image, ImageCms, ImageOps, PngImagePlugin, TiffImagePlugin
 from skimage import data
 
 from lowlight.scenes import inks_profile
@@ -270,6 +270,18 @@ def test_no_pointer_into_the_old_file_is_kept(tmp_path):
         found = result.getexif().get_ifd(0x8769)
     assert found[0x9003] == "2020:01:01 00:00:00"
     assert 0xA005 not in found
+
+
+@pytest.mark.parametrize("target", KEEPS_EXIF)
+@pytest.mark.parametrize("tag", [347, 700, 33723, 34377], ids=["JPEGTables", "XMP", "IPTC", "Photoshop"])
+def test_tags_about_the_old_file_are_not_taken_over(tag, target):
+    info, out = TiffImagePlugin.ImageFileDirectory_v2(), io.BytesIO()
+    info[MAKE], info[tag], info.tagtype[tag] = "Acme", b"about the old file", 7
+    Image.fromarray(PHOTO).save(out, "TIFF", tiffinfo=info)
+    assert tag in Image.open(out).getexif()
+    tags = reopened(read_photo(out.getvalue()), target).getexif()
+    assert tag not in tags
+    assert tags[MAKE] == "Acme"
 
 
 def test_a_tiff_without_a_resolution_gets_none(tmp_path):

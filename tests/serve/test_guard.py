@@ -106,6 +106,9 @@ def test_every_answer_forbids_what_comes_from_elsewhere(home, path, headers):
     assert allowed <= {"'self'", "'none'", "blob:"}
     assert answer.headers["x-content-type-options"] == "nosniff"
     assert answer.headers["cache-control"] == "no-store"
+    assert answer.headers["referrer-policy"] == "no-referrer"  # the address may hold the token
+    assert answer.headers["cross-origin-resource-policy"] == "same-origin"
+    assert answer.headers["cross-origin-opener-policy"] == "same-origin"
 
 
 PAGE = {entry.name: entry.read_text(encoding="utf-8") for entry in files("tecu.serve").joinpath("page").iterdir()}
