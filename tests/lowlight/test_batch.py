@@ -15,9 +15,10 @@ from PIL import Image
 from skimage import data
 
 from stand_ins import Negative, deadly, failing, negative, thread_counts
-from tecu.lowlight.batch import THREADS, Settings, process, run
+from tecu.lowlight.batch import Settings, process, run
 from tecu.lowlight.files import read_photo, write_photo
 from tecu.lowlight.plan import Task
+from tecu.lowlight.workers import THREADS
 
 PHOTO = data.astronaut()[60:124, 150:230]
 

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
 import sys
-import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -40,8 +38,8 @@ from tecu.lowlight.files.write import fitting_format
 from tecu.lowlight.images import on_visible, visible_pixels
 from tecu.lowlight.model import HEADROOM
 from tecu.lowlight.plan import PARTS, STREAM, Task, part_path
+from tecu.lowlight.workers import begin_worker, held_interrupts, shared_threads
 
-THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 Frames = Callable[[int, int | None], None]
 
 
@@ -266,13 +264,13 @@ def _pooled(
     context = multiprocessing.get_context("spawn")  # a fork of a process with threads may hang
     while queue:
         flying: dict[Future[Outcome], Task] = {}
-        with _shared_threads(jobs), ProcessPoolExecutor(jobs, context, initializer=_begin_worker) as pool:
+        with shared_threads(jobs), ProcessPoolExecutor(jobs, context, initializer=begin_worker) as pool:
             try:
                 while queue or flying:
                     with contextlib.suppress(BrokenProcessPool):  # the futures in flight say whose fault it was
                         while queue and len(flying) < 2 * jobs:  # a short queue: nothing piles up
                             fresh = not any(map(os.path.lexists, results(queue[0], settings)))
-                            with _held_interrupts():  # a worker that starts inherits this
+                            with held_interrupts():  # a worker that starts inherits this
                                 flying[pool.submit(process, queue[0], settings, make)] = queue[0]
                             replaceable.update([queue[0]] if fresh else [])
                             queue.popleft()
@@ -297,47 +295,3 @@ def _pooled(
 
 def _has_outcome(future: Future[Outcome]) -> bool:
     return not future.cancelled() and future.exception() is None
-
-
-@contextlib.contextmanager
-def _shared_threads(jobs: int) -> Iterator[None]:
-    """Workers started inside take an equal share of the processors each."""
-    kept = {name: os.environ.get(name) for name in THREADS}
-    share = str(max(1, (os.cpu_count() or 1) // jobs))
-    os.environ.update({name: share for name in THREADS if kept[name] is None})
-    try:
-        yield
-    finally:
-        for name, value in kept.items():
-            if value is None:
-                os.environ.pop(name, None)
-
-
-@contextlib.contextmanager
-def _held_interrupts() -> Iterator[None]:
-    """Ctrl-C waits until the end of this, where the system can hold signals back."""
-    if not hasattr(signal, "pthread_sigmask"):
-        yield
-        return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-def _begin_worker() -> None:
-    """Leave Ctrl-C to the parent, and do not outlive it."""
-    import multiprocessing
-    from multiprocessing import connection
-
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    parent = multiprocessing.parent_process()
-    if parent is None:
-        return
-
-    def watch() -> None:
-        connection.wait([parent.sentinel])
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
