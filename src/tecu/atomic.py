@@ -30,7 +30,8 @@ REASONS = {
 }
 # Control characters, separators of lines, marks and overrides of direction.
 COMMANDING = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
-BY_ARGUMENT, BY_OPTION = "overwrite=True replaces it", "--overwrite replaces it"
+BY_OPTION = "--overwrite replaces it"
+BY_ARGUMENT = "overwrite=True (on the command line --overwrite) replaces it"
 NO_LINKS = {
     errno.EPERM,
     errno.ENOTSUP,
@@ -126,9 +127,9 @@ def shown(path: str | bytes | os.PathLike[str]) -> str:
 
 
 def by_option(sentence: str) -> str:
-    """The sentence for those who give options, not arguments.
+    """The sentence for those who are on the command line.
 
-    >>> by_option("a.png exists already; overwrite=True replaces it")
+    >>> by_option(f"a.png exists already; {BY_ARGUMENT}")
     'a.png exists already; --overwrite replaces it'
     """
     return sentence.removesuffix(BY_ARGUMENT) + BY_OPTION if sentence.endswith(BY_ARGUMENT) else sentence
