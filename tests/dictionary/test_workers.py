@@ -157,43 +157,6 @@ def test_an_error_in_what_comes_first_reaches_the_caller_and_leaves_nobody_waiti
     assert sum(team.map(lambda piece: piece.stop - piece.start, 500)) == 500  # and goes on
 
 
-@pytest.mark.parametrize("count", [1, 2, 5])
-def test_nobody_waits_for_what_is_left_behind_until_that_is_asked_for(count):
-    team, let_go, done = Workers(2), threading.Event(), []
-    pieces = list(range(count))
-    assert team.each(lambda piece: piece, pieces, behind=lambda: done.append(let_go.wait(10))) == pieces
-    assert done == []
-    let_go.set()
-    team.settle()
-    assert done == [True]
-    team.close()
-
-
-def test_what_is_left_behind_is_done_in_order_and_nothing_is_lost(team):
-    order = []
-    for number in range(5):
-        assert team.each(lambda i: 2 * i, range(number), behind=partial(order.append, number)) == [
-            2 * i for i in range(number)
-        ]
-    team.settle()
-    assert order == [0, 1, 2, 3, 4]
-
-
-@pytest.mark.parametrize("ask", [Workers.settle, lambda team: team.each(lambda piece: piece, [1, 2])])
-def test_an_error_in_what_is_left_behind_is_raised_once(team, ask):
-    def fail():
-        raise IndexError("row 50")
-
-    def leave_behind_and_ask():
-        team.each(lambda piece: piece, [1, 2, 3], behind=fail)
-        ask(team)
-
-    with pytest.raises(IndexError, match="row 50"):
-        leave_behind_and_ask()
-    team.settle()
-    assert team.each(lambda piece: piece, [1, 2]) == [1, 2]
-
-
 def test_a_thread_that_works_on_after_an_interrupt_shares_nothing_out_to_itself():
     team, gone_on, nested = Workers(2), threading.Event(), []
 
@@ -203,14 +166,14 @@ def test_a_thread_that_works_on_after_an_interrupt_shares_nothing_out_to_itself(
         gone_on.wait(10)
         nested.append(team.each(lambda q: q, [1, 2]))
 
-    def interrupted(but):
+    def interrupted():
         raise KeyboardInterrupt
 
-    waits = team._others[0].wait
-    team._others[0].wait = interrupted  # Ctrl-C while the caller waits for the others
+    waits = team._others[0].error
+    team._others[0].error = interrupted  # Ctrl-C while the caller waits for the others
     with pytest.raises(KeyboardInterrupt):
         team.each(lambda piece: (time.sleep(0.05), work(piece)), [0, 1])
-    team._others[0].wait = waits
+    team._others[0].error = waits
     gone_on.set()
     closing = threading.Thread(target=team.close, daemon=True)
     closing.start()

@@ -52,6 +52,10 @@ class Codes:
         codes.has_canonical_format = True
         return codes
 
+    def some(self, rows: slice) -> Codes:
+        """Some rows, which begin somewhere in the same memory."""
+        return Codes(self.indptr[rows.start : rows.stop + 1], self.indices, self.data)
+
     def trimmed(self) -> Codes:
         """The same without room for more."""
         count = int(self.indptr[-1])

@@ -175,8 +175,8 @@ class ColumnSweeps:
         atoms, previous = np.array(u.T, order="C"), np.ascontiguousarray(sub.previous.T)
         A, B, team = smooth.A, smooth.B, smooth.coupling.team
         start, curvature = atoms.copy(), _known_curvature(smooth, sub)
-        beside = [partial(_curvature, smooth, sub)] if curvature is None else []
-        descent, answers = sweep_in_halves(atoms, previous, A, B, sub.eta, self.ball, team, beside=beside)
+        ahead = [partial(_curvature, smooth, sub)] if curvature is None else []
+        descent, answers = sweep_in_halves(atoms, previous, A, B, sub.eta, self.ball, team, ahead=ahead)
         curvature = answers[0] if curvature is None else curvature
         bends = bend_between_halves(A, atoms - start, team)
         candidate, bent = self.candidate(sub, smooth, atoms, previous, -descent, curvature + sub.eta, bends)

@@ -123,14 +123,18 @@ class OnlineDictionary:
     ) -> None:
         """Code a batch, add it to totals of which ``keep`` is kept, sweep over the atoms.
 
-        What is ``judged`` are the codes of the batch, with the atoms that it was coded with: by a thread that has
-        nothing else to do, perhaps while the next batch is coded.
+        What is ``judged`` are the codes of the batch, with the atoms that it was coded with; those of the batch before
+        are sorted in meanwhile.
         """
-        Y, codes = self._coded(samples, size, looseness, share)
+        Y, codes = self._coded(samples, size, looseness, share, [] if judged is None else [judged.sort_in])
         self._forget_all(keep)
-        behind = None if judged is None else partial(judged.look_at, Y, codes, self.D)
-        self.D = self.D.copy()
-        self._swept(Y, codes, behind)
+        if judged is None:
+            self._swept(Y, codes, [])
+            return
+        before = np.diagonal(self.A).copy()
+        looks = [partial(misfits_of, Y[rows], codes.some(rows), self.D) for rows in self.team.several(size)]
+        misfits = self._swept(Y, codes, looks)
+        judged.add((np.diagonal(self.A).astype(np.float64) - before) / self.weight, misfits)
 
     def _coded(
         self,
@@ -138,6 +142,7 @@ class OnlineDictionary:
         size: int,
         looseness: float,
         share: float,
+        beside: Sequence[Callable[[], object]],
     ) -> tuple[Matrix, Codes]:
         """The samples of a batch and their codes."""
         D = self.D
@@ -156,21 +161,22 @@ class OnlineDictionary:
             coding.take_part()
 
         fetches = [partial(fetch, piece) for piece in self.team.slices(size)] if several else []
-        self.team.each_after([*strips, *fetches], code, range(self.team.count))
+        self.team.each_after([*strips, *fetches], code, range(self.team.count), beside)
         return Y, coding.codes.clipped(self.coder.lower, self.coder.upper)
 
-    def _swept(self, Y: Matrix, codes: Codes, behind: Callable[[], object] | None) -> None:
-        """Add codes to the totals and sweep."""
+    def _swept(self, Y: Matrix, codes: Codes, looks: Sequence[Callable[[], Any]]) -> list[Any]:
+        """Add codes to the totals and sweep; beside that look at the atoms as they were. Returns what was seen."""
         from tecu.dictionary.kernels_atoms import add_totals_of
 
         D, A, B, team = self.D, self.A, self.B, self.team
         add = partial(add_totals_of, [(codes, Y, self.weight)], A, B, False)
         lengths = np.diff(codes.indptr).astype(np.float64)  # their squares leave 32 bits
         if has_few_entries(A, FEW_PAIRS, int(lengths @ lengths)):
-            sweep_in_halves(D, D, A, B, 0.0, self.ball, team, add, behind=behind)
-        else:
-            team.call([partial(add, atoms) for atoms in team.slices(len(D))], behind)
-            sweep(D, D, A, B, 0.0, self.ball)
+            return sweep_in_halves(D, D, A, B, 0.0, self.ball, team, add, looks)[1]
+        adds = [partial(add, atoms) for atoms in team.slices(len(D))]
+        seen = team.call([*adds, *looks])[len(adds) :]
+        sweep(D, D, A, B, 0.0, self.ball)
+        return seen
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "_gram"}
@@ -220,8 +226,7 @@ def loose_start(
             samples = partial(_scaled, rows, np.sort(batch), unit)
             online.absorb(samples, len(batch), keep, looseness, share, judged)
         if judged is not None:
-            online.team.settle()
-            slots = replace_atoms(online.D, judged.energy, judged.worst.largest_first()[0], online.team)
+            slots = replace_atoms(online.D, judged.energy, judged.largest_misfits()[0], online.team)
             online.forget(slots)
             replaced += len(slots)
         report(f"loose pass {number + 1} of {len(settings)}: {replaced} atoms replaced so far")
@@ -273,13 +278,24 @@ class Judged:
     """How samples do with their codes: the energy of each atom, and the largest misfits."""
 
     def __init__(self, D: Matrix) -> None:
-        self.energy, self.worst = np.zeros(len(D)), Worst(len(D), D.shape[1], D.dtype)
+        self.energy, self._worst = np.zeros(len(D)), Worst(len(D), D.shape[1], D.dtype)
+        self._waiting: list[tuple[Matrix, Matrix]] = []
 
-    def look_at(self, Y: Matrix, codes: Codes, D: Matrix) -> None:
-        """Take the squared coefficients of some more samples, summed by atoms, and their misfits."""
-        used = slice(0, codes.indptr[-1])
-        self.energy += np.bincount(codes.indices[used], np.square(codes.data[used], dtype=np.float64), len(D))
-        self.worst.add(*misfits_of(Y, codes, D))
+    def add(self, energy: Matrix, misfits: Sequence[tuple[Matrix, Matrix]]) -> None:
+        """Take the squared coefficients of some more samples, summed by atoms, and their misfits with the squares."""
+        self.energy += energy
+        self._waiting += misfits
+
+    def sort_in(self) -> None:
+        """See which of the misfits that were taken are among the largest."""
+        if self._waiting:
+            self._worst.add(*zip(*self._waiting, strict=True))
+            self._waiting = []
+
+    def largest_misfits(self) -> tuple[Matrix, Matrix]:
+        """As many as there are atoms, the largest first, and their squares."""
+        self.sort_in()
+        return self._worst.largest_first()
 
 
 class Worst:
@@ -288,15 +304,18 @@ class Worst:
     def __init__(self, count: int, n_features: int, dtype: Any) -> None:
         self._residuals, self._squares = np.zeros((count, n_features), dtype), np.zeros(count)
 
-    def add(self, residuals: Matrix, squares: Matrix) -> None:
+    def add(self, residuals: Sequence[Matrix], squares: Sequence[Matrix]) -> None:
         """Look at some more, with their squared lengths. Only those that get in are copied."""
-        count = len(self._squares)
-        larger = np.flatnonzero(squares > self._squares.min())
-        found = np.concatenate([self._squares, squares[larger]])
+        count, least = len(self._squares), self._squares.min()
+        chosen = [np.flatnonzero(square > least) for square in squares]
+        found = np.concatenate([self._squares, *(part[rows] for part, rows in zip(squares, chosen, strict=True))])
         kept = np.zeros(len(found), dtype=bool)
         kept[np.argpartition(found, -count)[-count:]] = True
-        places, rows = np.flatnonzero(~kept[:count]), larger[kept[count:]]
-        self._residuals[places], self._squares[places] = residuals[rows], squares[rows]
+        places, start = np.flatnonzero(~kept[:count]), count
+        for part, square, rows in zip(residuals, squares, chosen, strict=True):
+            rows, start = rows[kept[start : start + len(rows)]], start + len(rows)
+            own, places = places[: len(rows)], places[len(rows) :]
+            self._residuals[own], self._squares[own] = part[rows], square[rows]
 
     def largest_first(self) -> tuple[Matrix, Matrix]:
         """The residuals and their squared lengths."""

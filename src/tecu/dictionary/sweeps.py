@@ -73,15 +73,15 @@ def sweep_in_halves(
     team: Workers = ALONE,
     add: Callable[[slice], object] = lambda atoms: None,
     beside: Sequence[Callable[[], Any]] = (),
-    behind: Callable[[], object] | None = None,
+    ahead: Sequence[Callable[[], Any]] = (),
 ) -> tuple[float, list[Any]]:
     """One pass over the atoms, in place, of which each half sees the other as it was.
 
     So two threads can sweep at once, and any number of them finds the same atoms. Before that, ``add`` may write the
-    rows of ``A`` and ``B`` that belong to some atoms. Calls ``beside`` it take longer than a half and are begun first;
-    ``behind`` is as in :meth:`Workers.each`. Returns by how much the objective fell, each half taken by itself, and the
-    answers of the calls beside it; what both moves together add to the change is :func:`bend_between_halves`, for the
-    pass need not descend.
+    rows of ``A`` and ``B`` that belong to some atoms. Meanwhile the calls ``beside`` it, which see ``D`` as it was, go
+    to whichever thread is free; longer ones are begun ``ahead``, so that nobody waits for them at the end. Returns by
+    how much the objective fell, each half taken by itself, and the answers of both kinds of calls; what both moves
+    together add to it is :func:`bend_between_halves`, for the pass need not descend.
     """
 
     def half(atoms: slice) -> tuple[float, Matrix]:
@@ -89,11 +89,12 @@ def sweep_in_halves(
         own = D.copy()
         return sweep(own, previous, A, B, eta, ball, atoms), own[atoms]
 
-    halves = _halves(len(D))
-    *answers, first, second = team.call([*beside, *(partial(half, atoms) for atoms in halves)], behind)
-    for atoms, (_, own) in zip(halves, (first, second), strict=True):
+    halves, first = _halves(len(D)), len(ahead)
+    found = team.call([*ahead, *(partial(half, atoms) for atoms in halves), *beside])
+    swept = found[first : first + 2]
+    for atoms, (_, own) in zip(halves, swept, strict=True):
         D[atoms] = own
-    return first[0] + second[0], answers
+    return sum(fell for fell, _ in swept), found[:first] + found[first + 2 :]
 
 
 def bend_between_halves(A: Matrix, move: Matrix, team: Workers = ALONE) -> list[Callable[[], float]]:

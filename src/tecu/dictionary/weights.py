@@ -19,7 +19,7 @@ CODES_ETA, LEAST_ETA = 0.01, 1e-5
 SHARE_OF_ETA = 0.45
 """The constant ``c`` of the error criterion, ``2c < eta``, as a share of ``eta``."""
 
-SAMPLES_SEEN = 128
+SAMPLES_SEEN = 32
 """Samples that are coded to see how large codes and what is left of the samples are."""
 
 

@@ -30,9 +30,8 @@ class _Worker:
     """One thread that waits for work: a queue there and one back, a tenth of the price of a pool's future."""
 
     def __init__(self) -> None:
-        self._jobs: SimpleQueue[Callable[[], object] | None] = SimpleQueue()
+        self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._errors: SimpleQueue[BaseException | None] = SimpleQueue()
-        self._unread = 0  # jobs whose end nobody has waited for
         self.thread = Thread(target=self._work, name="tecu worker", daemon=True)
         self.thread.start()
 
@@ -45,18 +44,12 @@ class _Worker:
                 self._errors.put(error)
             del job  # and with it what it holds, while there is nothing to do
 
-    def start(self, job: Callable[[], object]) -> None:
-        self._unread += 1
+    def start(self, job: Callable[[], None]) -> None:
         self._jobs.put(job)
 
-    def wait(self, but: int = 0) -> BaseException | None:
-        """Until the jobs are done, but the last ones; the first error."""
-        first: BaseException | None = None
-        while self._unread > but:
-            error = self._errors.get()
-            self._unread -= 1
-            first = first or error
-        return first
+    def error(self) -> BaseException | None:
+        """Waits until the job is done."""
+        return self._errors.get()
 
     def close(self) -> None:
         self._jobs.put(None)
@@ -108,22 +101,11 @@ class Workers:
         return not self._others or self._busy or current_thread() in [worker.thread for worker in self._others]
 
     def each(
-        self,
-        function: Callable[[P], T],
-        pieces: Sequence[P],
-        give_up: Callable[[], object] = lambda: None,
-        behind: Callable[[], object] | None = None,
+        self, function: Callable[[P], T], pieces: Sequence[P], give_up: Callable[[], object] = lambda: None
     ) -> list[T]:
-        """``function`` of each of some pieces; whoever is free does the next. After an error, ``give_up`` is called.
-
-        What comes ``behind`` is begun by another thread as soon as no piece is left for it, and is done when the next
-        pieces are, or after :meth:`settle`; then its error is raised.
-        """
-        if self._is_alone or (len(pieces) <= 1 and behind is None):
-            answered = [function(piece) for piece in pieces]
-            if behind is not None:
-                behind()
-            return answered
+        """``function`` of each of some pieces; whoever is free does the next. After an error, ``give_up`` is called."""
+        if len(pieces) <= 1 or self._is_alone:
+            return [function(piece) for piece in pieces]
         waiting: deque[int] = deque(range(len(pieces)))
         answers: dict[int, T] = {}
 
@@ -143,34 +125,32 @@ class Workers:
                 raise
 
         self._busy = True
-        others = self._others[: max(1, len(pieces) - 1)]
+        others = self._others[: len(pieces) - 1]
         try:
             for worker in others:
                 worker.start(partial(copy_context().run, work))  # NumPy's treatment of errors comes along
-            if behind is not None:
-                others[0].start(partial(copy_context().run, behind))
             try:
                 work()
             finally:
-                errors = [worker.wait(1 if behind is not None and worker is others[0] else 0) for worker in others]
+                errors = [worker.error() for worker in others]
         finally:
             self._busy = False
-        _raise_first(errors)
+        for error in errors:
+            if error is not None:
+                raise error
         return [answers[i] for i in range(len(pieces))]
-
-    def settle(self) -> None:
-        """Wait for what was left ``behind``."""
-        _raise_first([worker.wait() for worker in self._others])
 
     def each_after(
         self,
         first: Sequence[Callable[[], object]],
         function: Callable[[P, Callable[[], None]], T],
         pieces: Sequence[P],
+        beside: Sequence[Callable[[], object]] = (),
     ) -> list[T]:
         """``function(piece, wait)`` of each of some pieces, and what has to come ``first``, for which it can ``wait``.
 
-        So threads that are through with the first calls do not stand still until all of them are.
+        So threads that are through with the first calls do not stand still until all of them are. Calls ``beside`` it
+        are for whoever is free.
         """
         done: list[object] = []
 
@@ -184,13 +164,14 @@ class Workers:
         def let_go() -> None:
             done.extend(first)  # nobody is to wait for ever
 
-        steps: list[Callable[[], Any]] = [partial(begin, call) for call in first]
+        steps: list[Callable[[], Any]] = [*(partial(begin, call) for call in first), *beside]
+        before = len(steps)
         steps += [partial(function, piece, wait) for piece in pieces]
-        return self.each(lambda step: step(), steps, let_go)[len(first) :]
+        return self.each(lambda step: step(), steps, let_go)[before:]
 
-    def call(self, steps: Sequence[Callable[[], Any]], behind: Callable[[], object] | None = None) -> list[Any]:
-        """The answers of some calls; ``behind`` as in :meth:`each`."""
-        return self.each(lambda step: step(), steps, behind=behind)
+    def call(self, steps: Sequence[Callable[[], Any]]) -> list[Any]:
+        """The answers of some calls."""
+        return self.each(lambda step: step(), steps)
 
     def product(self, left: np.ndarray[Any, Any], right: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         """``left @ right``, the rows of the result shared out."""
@@ -231,12 +212,6 @@ class Workers:
         for worker in self._others:
             worker.close()
         self._others, self.count = [], 1
-
-
-def _raise_first(errors: Sequence[BaseException | None]) -> None:
-    for error in errors:
-        if error is not None:
-            raise error
 
 
 def _equal_slices(size: int, most: int) -> list[slice]:
