@@ -98,7 +98,7 @@ def certificate_cost(N, M, P, sweeps, repeats):
     solver = tecu.Solver(problem, tecu.Embed(strategies.ProxGradient(), max_inner=30))
     result = solver.run({"W": W0, "D": D0}, stop=stop.MaxIter(sweeps))
     inner = [(v.block, v.inner) for v in result.state.visits]
-    eta = {block: result.state.memory[block]["eta"] for block in "WD"}
+    eta = {block: result.state.memory[block]["engine"]["eta"] for block in "WD"}
 
     def bare():
         z = {"W": W0, "D": D0}

@@ -190,3 +190,10 @@ def test_constants_that_grow_without_end_are_told(growth, told):
     result = solved(couplings.Functions(value, {"x": slope}, lipschitz={"x": growing}), tecu.ProxLinear(), sweeps=200)
     assert told == any("grew from" in assumed for assumed in result.certificate.assumptions)
     assert any("constants of the steps stay bounded" in assumed for assumed in result.certificate.assumptions)
+
+
+def test_a_strategy_tried_by_hand_keeps_its_memory_where_the_caller_has_it():
+    memory = {}
+    problem = tecu.Problem(couplings.Functions(value, {"x": slope}), {"x": terms.L1(0.1)})
+    tecu.SubProblem.of(problem, "x", {"x": np.ones(20)}, 1.0, memory).memory["dual"] = 2.0
+    assert memory == {"dual": 2.0}

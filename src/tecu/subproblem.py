@@ -74,7 +74,8 @@ class SubProblem:
         """
         if block not in problem.terms:
             raise ValueError(f"the problem has no block {block!r}; it has {list(problem.blocks)}")
-        own, notes = divided({} if memory is None else memory)
+        memory = {} if memory is None else memory
+        own, notes = divided(memory) if NOTES in memory else (memory, {})
         return cls(
             block, problem.terms[block], problem.restrict(block, z), z[block], eta, own, dict(z), notes=notes
         )  # fmt: skip
