@@ -160,9 +160,10 @@ def test_memory_and_file_handles_stay_flat(tmp_path):
             assert process(task, settings, negative).status == "done"
         return here.memory_info().rss, here.num_fds(), here.num_threads()
 
-    memory, handles, threads = repeat(30)
-    later, *counts = repeat(200)
-    assert counts == [handles, threads]
+    memory, *counts = repeat(30)
+    later, *counts_later = repeat(200)
+    # 200 if one stayed each time; a few of other tests' threads may come and go in this process
+    assert max(np.subtract(counts_later, counts)) < 20
     assert later - memory < 10e6  # 200 kB of pixels, 40 MB if one copy stayed each time
 
 
