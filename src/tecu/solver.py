@@ -25,10 +25,10 @@ from tecu.schedule import Schedule, make_order
 from tecu.settings import is_whole
 from tecu.state import Check, ForeignState, Result, Standing, State, Status, Visit, VisitLog
 from tecu.stop import MaxIter, RelativeChange, Rule
-from tecu.subproblem import divided
 from tecu.trail import Last, Trail, audits, residual, with_faults
 from tecu.updates.base import Step, Update
 from tecu.updates.proximal import Proximal, no_closed_form
+from tecu.visited import divided
 
 log = logging.getLogger("tecu")
 Callback = Callable[[State], bool | None]

@@ -8,19 +8,9 @@ from scipy.sparse import csr_array
 from sklearn.linear_model import orthogonal_mp_gram
 from threadpoolctl import threadpool_info
 
-from tecu.dictionary import L0DictionaryLearning, make_sparse_data
+from tecu.dictionary import L0DictionaryLearning
 
 OPTIONS = {"n_components": 20, "penalty": 0.02, "random_state": 0}
-
-
-@pytest.fixture(scope="module")
-def X():
-    return make_sparse_data(3000, 12, 20, 3, random_state=0)[0]
-
-
-@pytest.fixture(scope="module")
-def other():
-    return make_sparse_data(600, 12, 20, 3, random_state=99)[0]
 
 
 def test_fit_forgets_what_partial_fit_has_seen(X, other):

@@ -10,19 +10,9 @@ import pytest
 from scipy.sparse import csr_array
 from sklearn.exceptions import NotFittedError
 
-from tecu.dictionary import L0DictionaryLearning, make_sparse_data
+from tecu.dictionary import L0DictionaryLearning
 
 OPTIONS = {"n_components": 20, "penalty": 0.02, "random_state": 0}
-
-
-@pytest.fixture(scope="module")
-def X():
-    return make_sparse_data(1500, 12, 20, 3, random_state=0)[0]
-
-
-@pytest.fixture(scope="module")
-def other():
-    return make_sparse_data(600, 12, 20, 3, random_state=99)[0]
 
 
 def broken_off(state):

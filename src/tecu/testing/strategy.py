@@ -19,8 +19,9 @@ from tecu.protocols import Memory, Restricted
 from tecu.state import Outcome
 from tecu.strategies import ProxGradient
 from tecu.strategies.compose import Once, as_strategy
-from tecu.subproblem import Counters, SubProblem
+from tecu.subproblem import SubProblem
 from tecu.updates import Embed
+from tecu.visited import Counters
 
 PROPOSALS = 6  # looked at one by one
 ACCURACY = 1e-3  # of the first error, which a strategy must reach if it tends to zero
