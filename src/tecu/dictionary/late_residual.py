@@ -1,4 +1,4 @@
-"""The residual of a fit, computed when first asked for: that takes almost half as long as the fit, and few ask."""
+"""The residual of a fit, computed when first asked for: it takes a good part of the time of a fit, and few ask."""
 
 from __future__ import annotations
 
