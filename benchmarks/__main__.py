@@ -8,8 +8,6 @@ import inspect
 import sys
 from pathlib import Path
 
-ON_REQUEST = {"soak"}  # takes half an hour by intention
-
 
 def benchmarks() -> list[str]:
     """The names of all benchmarks."""
@@ -26,7 +24,7 @@ def main() -> None:
     if options and len(names) != 1:
         sys.exit(f"options are for one benchmark: python -m benchmarks NAME {' '.join(options)}")
     codes = []
-    for name in names or [name for name in known if name not in ON_REQUEST]:
+    for name in names or known:
         if name not in known:
             sys.exit(f"unknown benchmark {name!r}; there are {', '.join(known)}")
         print(f"\n== {name} ==", flush=True)

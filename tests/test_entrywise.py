@@ -150,6 +150,49 @@ def test_a_sum_with_a_square_minimises(heir, twin):
         assert energy(point) <= energy(z) + 1e-12
 
 
+class DoubledGroups(terms.GroupL21):
+    def value(self, x):
+        return 2.0 * super().value(x)
+
+    def prox(self, x, step):
+        return super().prox(x, 2.0 * step)
+
+
+class FewerEntries(terms.KSparse):
+    prox = terms.NonNegative.prox
+
+
+class Upwards(terms.UnitColumns):
+    def prox(self, x, step):
+        return super().prox(np.abs(x), step)
+
+
+class Shifted(terms.Sum):
+    def value(self, x):
+        return 1.0 + super().value(x)
+
+
+@pytest.mark.parametrize(
+    "term",
+    [DoubledGroups(1.0), FewerEntries(2), Upwards(), Shifted(terms.L1(1.0))],
+    ids=lambda term: type(term).__name__,
+)
+def test_no_rule_is_taken_for_a_term_that_writes_its_own(term):
+    # With the rule of the class that it inherits from, the sum would forget what was written.
+    with pytest.raises(ValueError, match="no closed-form prox"):
+        terms.Sum(term, terms.L1(1.0))
+    x = RNG.normal(size=WEIGHTS.shape)
+    np.testing.assert_allclose(terms.Sum(term, terms.SquaredL2(1.0)).prox(x, 1.0), term.prox(x / 2, 0.5))
+
+
+@pytest.mark.parametrize("term", [WeightedL0(1.0), FewerEntries(2, axis=1)], ids=["L0", "KSparse"])
+def test_matching_pursuit_wants_the_terms_it_knows(term):
+    problem, z = factorisation(term)
+    sub = tecu.SubProblem.of(problem, "W", z, 0.5)
+    with pytest.raises(ValueError, match=r"needs terms\.L0 or terms\.KSparse"):
+        next(strategies.OrthogonalMatchingPursuit()(sub, sub.previous))
+
+
 def subs(term):
     """One sub-problem of each kind: the second derivative a number, an array, a Gram matrix."""
     x, dark = RNG.normal(size=WEIGHTS.shape), RNG.uniform(0.1, 0.4, size=WEIGHTS.shape)

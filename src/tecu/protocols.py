@@ -104,6 +104,16 @@ def entrywise_of(term: Term) -> Entrywise | None:
     return None
 
 
+def is_only(term: Term, *kinds: type) -> bool:
+    """Whether a term is of one of these classes, with the ``value`` and ``prox`` that were written there."""
+    own = getattr(term, "__dict__", {})
+    return any(
+        isinstance(term, kind)
+        and all(name not in own and getattr(type(term), name) is getattr(kind, name) for name in ("value", "prox"))
+        for kind in kinds
+    )
+
+
 def treats_entries_alike(term: Term) -> bool:
     """Whether a term is a sum of one function over all entries, so that some of them can be had without the others."""
     entry = entrywise_of(term)

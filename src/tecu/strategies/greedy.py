@@ -11,6 +11,7 @@ import numpy as np
 from tecu import arrays
 from tecu.arrays import Array
 from tecu.inexact import Candidate
+from tecu.protocols import is_only
 from tecu.strategies.gram import Matrix, require_gram, target
 from tecu.subproblem import SubProblem
 
@@ -74,10 +75,11 @@ def _penalty(sub: SubProblem) -> tuple[float, int | None]:
     """The weight of a non-zero and the bound on their number in a row."""
     from tecu import terms
 
-    if isinstance(sub.term, terms.KSparse) and sub.term.axis in (1, -1):
-        return 0.0, sub.term.k
-    if isinstance(sub.term, terms.L0):
-        return sub.term.weight, None
+    term = sub.term
+    if isinstance(term, terms.KSparse) and is_only(term, terms.KSparse) and term.axis in (1, -1):
+        return 0.0, term.k
+    if isinstance(term, terms.L0) and is_only(term, terms.L0):
+        return term.weight, None
     raise ValueError(
         f"block {sub.block!r}: OrthogonalMatchingPursuit needs terms.L0 or terms.KSparse(k, axis=1), got {sub.term!r}; "
         "use strategies.CoordinateDescent or strategies.ProxGradient"

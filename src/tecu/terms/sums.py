@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tecu.arrays import Array, canonical, host, is_sparse, namespace, norm
-from tecu.protocols import Term, entrywise_of
+from tecu.protocols import Term, entrywise_of, is_only
 from tecu.terms.base import (
     INFINITY,
     Addable,
@@ -51,7 +51,7 @@ class Sum(Addable):
         for term in terms:
             if not isinstance(term, Term):
                 raise TypeError(f"Sum: {term!r} is not a term, it lacks value, prox or is_convex")
-            parts += term.parts if isinstance(term, Sum) else [term]
+            parts += term.parts if isinstance(term, Sum) and is_only(term, Sum) else [term]
         if not parts:
             raise ValueError("Sum: give at least one term")
         object.__setattr__(self, "parts", tuple(parts))
@@ -199,13 +199,13 @@ def _pair(term: Any, rest: Separable, parts: tuple[Term, ...]) -> Any:
     bounded = rest.has_array_bounds or entry.lower > -INFINITY or entry.upper < INFINITY
     if entry.l0 == 0 and entry.l1 == 0 and not bounded:
         return term
-    if isinstance(term, KSparse) and rest.keeps_zero:
+    if is_only(term, KSparse) and rest.keeps_zero:
         return _BestEntries(term, rest)
     one_sided = not rest.has_array_bounds and entry.lower == 0 and entry.upper == INFINITY
     if entry.l0 == 0 and (one_sided or not bounded):
-        if isinstance(term, GroupL21):
+        if is_only(term, GroupL21):
             return _ShrunkGroups(term, rest)
-        if isinstance(term, UnitColumns | UnitRows):
+        if is_only(term, UnitColumns, UnitRows):
             return _ShrunkUnit(term, rest)
     raise _refusal(parts)
 
