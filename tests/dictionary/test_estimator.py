@@ -4,6 +4,7 @@ import pickle
 import subprocess
 import sys
 import time
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -12,7 +13,9 @@ from scipy.sparse import csr_array
 import tecu
 from tecu.certificate import Verdict
 from tecu.dictionary import L0DictionaryLearning, make_sparse_data
-from tecu.dictionary.solvers import NAMES
+from tecu.dictionary.online import Coder
+from tecu.dictionary.rows import Rows
+from tecu.dictionary.solvers import NAMES, plan
 
 
 @pytest.fixture(scope="module")
@@ -161,6 +164,26 @@ def test_data_with_an_offset_end_with_codes_as_good_as_new_ones(options, dtype, 
     new = 0.5 * np.sum(misfit**2) + options.get("penalty", 0.0) * codes.nnz
     assert model.objective_ <= 1.05 * new
     assert model.certificate_.verdict in (Verdict.HOLDS, Verdict.HOLDS_TO_ROUNDING)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_an_atom_that_carries_most_of_the_data_does_not_hold_the_others_back(dtype):
+    # One more feature, by itself, with an atom of its own: to all other atoms nothing has changed.
+    X, D, codes = make_sparse_data(200, 8, 9, 2, random_state=0)
+    X, D, W = (array.astype(dtype) for array in (X, D, codes.toarray()))
+    weights = []
+    for size in (1.0, 10.0, 100.0):
+        samples = np.hstack([X, np.full((200, 1), size, dtype)])
+        atoms = np.block([[D, np.zeros((9, 1), dtype)], [np.zeros((1, 8), dtype), np.ones((1, 1), dtype)]])
+        codes = csr_array(np.hstack([W, np.full((200, 1), size, dtype)]))
+        planned = plan("auto", Rows(samples), Coder(0.01), 10)
+        z = planned.start(atoms)
+        edges = np.cumsum([0, *(z[name].shape[0] for name in z if name != "D")])
+        z |= {name: codes[a:b] for name, (a, b) in zip(z, pairwise(edges), strict=False) if name != "D"}
+        sub = tecu.SubProblem.of(planned.solver.problem, "D", z)
+        weights.append(planned.solver.updates["D"].first_eta(sub))
+    np.testing.assert_allclose(weights, weights[0], rtol=1e-6)
+    assert 0.0 < weights[0] <= 0.5 * np.median(np.sum(W**2, axis=0))
 
 
 def test_penalty_auto_follows_the_scale_of_the_data(planted):

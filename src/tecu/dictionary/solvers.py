@@ -17,7 +17,7 @@ from tecu.dictionary.embedded import ColumnSweeps, strategy_of
 from tecu.dictionary.online import Coder
 from tecu.dictionary.rows import Rows
 from tecu.dictionary.sparse_codes import SparseFactorization
-from tecu.dictionary.weights import SHARE_OF_ETA
+from tecu.dictionary.weights import EmbeddedAtoms
 from tecu.dictionary.workers import Workers
 from tecu.problem import Problem
 from tecu.protocols import Blocks, Term
@@ -166,11 +166,9 @@ def _batched(rows: Rows, coder: Coder, m: int, ball: bool, seed: int, max_iter: 
     require_range(2 * coupling.half_square, rows, m)
     names = coupling.names
     problem = Problem(coupling, {**dict.fromkeys(names, code_term(coder)), "D": terms.UnitColumns(ball=ball)})
-    # The mean of the diagonal of W'W is about ||Y||^2 / m: the curvature that an atom sees.
-    eta = coupling.half_square / m or 1.0
     updates = {
         **dict.fromkeys(names, EmbeddedCodes(strategy_of(coder, min(n, m)))),
-        "D": Embed(ColumnSweeps(ball), eta=eta, c=SHARE_OF_ETA * eta),
+        "D": EmbeddedAtoms(ColumnSweeps(ball)),
     }
 
     def batch_schedule(t: int) -> list[str]:

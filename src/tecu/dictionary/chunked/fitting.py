@@ -24,7 +24,7 @@ from tecu.dictionary.online import Coder, loose_start
 from tecu.dictionary.parameters import Checked, check_settings, checked_parameters, start_dictionary
 from tecu.dictionary.rows import Rows
 from tecu.dictionary.solvers import SmallGain, code_term, require_range
-from tecu.dictionary.weights import CODES_ETA, SAMPLES_SEEN, SHARE_OF_ETA, codes_eta
+from tecu.dictionary.weights import CODES_ETA, SAMPLES_SEEN, SHARE_OF_ETA, EmbeddedAtoms, codes_eta
 from tecu.dictionary.workers import Workers, workers
 from tecu.problem import Problem
 from tecu.solver import Solver
@@ -88,11 +88,10 @@ def chunked_solver(
     """All codes against ``D``, then ``D`` from the totals: one sweep. ``weight`` is that of the codes."""
     coupling = ChunkedFactorization(samples, squares, team)
     problem = Problem(coupling, {"W": RowTerm(code_term(coder)), "D": terms.UnitColumns(ball=ball)})
-    eta = DICTIONARY_ETA * coupling.half_square / m or 1.0
     c = SHARE_OF_ETA * weight
     updates = {
         "W": Embed(ChunkCoder(strategy_of(coder, min(samples.shape[1], m)), c), eta=weight, c=c),
-        "D": Embed(ColumnSweeps(ball), eta=eta, c=SHARE_OF_ETA * eta),
+        "D": EmbeddedAtoms(ColumnSweeps(ball), DICTIONARY_ETA),
     }
     return Solver(problem, updates, seed=seed)
 
