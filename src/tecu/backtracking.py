@@ -27,7 +27,7 @@ def backtrack(
 
     ``L`` grows until ``phi(v) <= phi(u) + <grad phi(u), v - u> + L/2 ||v - u||^2`` for
     ``v = prox(center - grad phi(u) / tau, 1 / tau)`` with ``tau = factor L``; ``center`` is ``u`` unless the step
-    is an inertial one. Returns ``v``, ``tau``, the smallest constant that the step satisfies, and ``phi(v)`` where it
+    is an inertial one. Returns ``v``, ``tau``, the smallest constant that the step satisfies, and ``H(v)`` where it
     was needed. The search starts below the last ``L``, which ``sub.notes`` keep, so that steps can grow again.
     """
     center = u if center is None else center
@@ -36,7 +36,7 @@ def backtrack(
     constant += sub.eta
     first = constant
     phi = None if sub.is_quadratic else sub.smooth_value(u)
-    v, tau, needed, value = u, factor * constant, 0.0, phi
+    v, tau, needed, value = u, factor * constant, 0.0, None
     for _ in range(MAX_DOUBLINGS):
         tau = factor * constant
         v = sub.prox(center - gradient / tau, 1.0 / tau)
@@ -54,24 +54,25 @@ def backtrack(
 
 
 def _curvature(sub: SubProblem, u: Array, v: Array, gradient: Array, phi: float | None) -> tuple[float, float | None]:
-    """The smallest ``L`` with ``phi(v) <= phi(u) + <grad, v - u> + L/2 ||v - u||^2``, to rounding; and ``phi(v)``."""
+    """The smallest ``L`` with ``phi(v) <= phi(u) + <grad, v - u> + L/2 ||v - u||^2``, to rounding; and ``H(v)``."""
     d = v - u
     length = arrays.norm(d)
     if length == 0.0:
-        return 0.0, phi
+        return 0.0, None
     product = sub.hessian(d)
     if product is not None:
         return arrays.inner(d, product) / length / length, None
     assert phi is not None
-    value = sub.smooth_value(v)
+    coupling = sub.coupling_value(v)
+    value = coupling + sub.proximal_value(v)
     if not math.isfinite(value):
-        return math.inf, value
+        return math.inf, coupling
     excess = value - phi - arrays.inner(gradient, d)
     noise = sub.value_slack(value, phi)
     if abs(excess) <= noise:
         # The values no longer tell: the gradients at both ends still do, to first order in the rounding.
-        return max(0.0, arrays.inner(sub.grad(v) - gradient, d)) / length / length, value
-    return 2.0 * excess / length / length, value
+        return max(0.0, arrays.inner(sub.grad(v) - gradient, d)) / length / length, coupling
+    return 2.0 * excess / length / length, coupling
 
 
 def seen_curvature(sub: SubProblem, rounds: int = 3) -> float:

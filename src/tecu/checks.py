@@ -16,11 +16,8 @@ from tecu.protocols import Restricted
 from tecu.state import Check, ForeignState, State
 
 TINY = float(np.finfo(np.float64).tiny)  # below it, values are rounded to whole denormal numbers
-SHORTER = (
-    1.0,
-    1 / 16,
-    1 / 256,
-)  # a difference over a shorter step, where the third derivative or H's domain spoils the first
+SHORTER = (1.0, 1 / 16, 1 / 256, 1 / 4096)  # steps, where the third derivative or H's domain spoils the first
+AGREED = 0.25  # differences over two steps that are nearer to each other than this share of what they refute
 STORED, OTHERS = 5_000, 500  # entries of a sparse block whose gradient is tested, at most
 TELLING, CLEAR = 0.05, 0.01  # a difference whose noise hides the first share of it tells nothing; the second, little
 SMALL = 2**18  # entries of a sparse block whose gradient is formed as a whole
@@ -40,15 +37,36 @@ def _audited_place(seed: int, group: int) -> int:
 
 def require_value(problem: Problem, state: State) -> None:
     """Refuse to go on from a state whose objective is not what it was: its fingerprint does not see into functions."""
-    z, value = state.z, problem.value(state.z)
-    r = max(arrays.unit_roundoff(x) for x in z.values())
-    entries = max(math.prod(x.shape) for x in z.values())
-    magnitude = problem.restrict(problem.blocks[0], z).magnitude(value)
-    if not abs(value - state.value) <= math.sqrt(r) * abs(value) + 64 * r * math.sqrt(entries) * magnitude:
+    value = other_value(problem, state)
+    if value is not None:
         raise ForeignState(
             f"this state had the objective {state.value:.6g}, and this problem says {value:.6g}: it belongs to "
             "another problem; start anew from state.z"
         )
+
+
+def other_value(problem: Problem, state: State) -> float | None:
+    """The objective at the blocks of a state, if that is not what the state says, up to rounding; else ``None``."""
+    z, value = state.z, problem.value(state.z)
+    r = max(arrays.unit_roundoff(x) for x in z.values())
+    entries = max(math.prod(x.shape) for x in z.values())
+    magnitude = problem.restrict(problem.blocks[0], z).magnitude(value)
+    same = abs(value - state.value) <= math.sqrt(r) * abs(value) + 64 * r * math.sqrt(entries) * magnitude
+    return None if same else value
+
+
+def no_room(block: str, value: float, place: str) -> str:
+    """What to say of a term that is not finite where it should be."""
+    return (
+        f"the term of block {block!r} is {value} at {place}; the value of a set has to leave room for rounding, "
+        "32 sqrt(entries) units in the last place"
+    )
+
+
+def is_only_ours(problem: Problem, z: Mapping[str, Array]) -> bool:
+    """Whether coupling and terms are those of this library, which stay as they are."""
+    own_terms = all(type(term).__module__.startswith("tecu.") for term in problem.terms.values())
+    return own_terms and not any(problem.restrict(block, z).rounds_unsaid() for block in z)
 
 
 def gradient_tests(
@@ -131,12 +149,14 @@ def _compare(
     """The derivative along ``direction`` by the gradient and by differences of ``H``, whose values round by ``scale``.
 
     A ``fine`` one takes four values: it is of fourth order and allows for a longer step, over which rounding is less.
+    A gradient is refuted only by differences that have settled: over two steps, one a sixteenth of the other, they say
+    the same. Of a smooth ``H`` with a sharp bend they do not until both steps are within it.
     """
     x = z[block]
     r, size = arrays.unit_roundoff(x), arrays.norm(direction)
     if size == 0.0 or not math.isfinite(size):
         return Check(name, block, True, "the block has no direction to test")
-    claimed, difference = arrays.inner(gradient, direction), math.nan
+    claimed, difference, settled = arrays.inner(gradient, direction), math.nan, False
     quadratic = restricted.is_quadratic()
     fine = fine and not quadratic  # of a quadratic, differences over any step are exact
     length = 1.0 if quadratic else (2 * r) ** (1 / 5 if fine else 1 / 3)
@@ -160,7 +180,7 @@ def _compare(
         allowed = (2 * r) ** (1 / 4) * (abs(difference) + abs(claimed)) + noise
         larger = max(abs(claimed), abs(difference))
         told = not noise > 0.0 or TELLING * larger > noise
-        if shorter < SHORTER[1] and not math.isnan(earlier) and (quadratic or noise > CLEAR * larger):
+        if settled and (quadratic or noise > CLEAR * larger):
             difference = earlier
             break  # what longer steps have found wrong is not made good by noise
         if abs(difference - claimed) <= allowed:
@@ -171,8 +191,11 @@ def _compare(
                 return Check(name, block, True, "the gradient agrees with differences of H")
             curved = (up - 2 * value + down) / s / s
             return _check_hessian(restricted, block, arrays.as_kind(direction, x), curved, 4 * noise / s, name)
+        settled = abs(difference - earlier) <= AGREED * abs(difference - claimed) + noise
     if math.isnan(difference):
         return Check(name, block, True, "H is not finite close to the point", untold=True)
+    if not settled:
+        return Check(name, block, True, "H bends too sharply, or rounds too much, for differences to tell", untold=True)
     detail = f"the gradient says {claimed:.6g} along a direction, differences say {difference:.6g}"
     return Check(
         name, block, False, detail + (" of H, which is said to be quadratic in the block" if quadratic else "")

@@ -50,13 +50,23 @@ COUNTERS = {  # public attributes of other people's parts that change when they 
 
 
 def fingerprint(*parts: Any) -> str:
-    """A digest of a problem and its settings.
+    """The digests of some settings, one after the other.
 
     >>> from tecu import terms
     >>> [fingerprint(terms.L1(0.1)) == fingerprint(terms.L1(weight)) for weight in (0.1, 0.2)]
     [True, False]
     """
-    return _Reader().mark(parts).hex()
+    reader = _Reader()
+    return "-".join(reader.mark([part]).hex() for part in parts)
+
+
+def differing(one: str, other: str, names: Iterable[str]) -> list[str]:
+    """Which of the parts, called ``names``, make two fingerprints differ.
+
+    >>> differing(fingerprint([1.0], "cyclic"), fingerprint([1.0], "shuffled"), ["terms", "schedule"])
+    ['schedule']
+    """
+    return [name for name, a, b in zip(names, one.split("-"), other.split("-"), strict=False) if a != b]
 
 
 class _Reader:

@@ -75,9 +75,11 @@ class Estimate:
         source_gradient: Array | None = None,  # grad phi(u), where known
         numbers: Numbers | None = None,
         error_norm: float | None = None,
+        coupling: float | None = None,  # H(u~), where known
     ) -> None:
         self.sub, self.source, self.point, self.tau, self.error = sub, source, point, tau, error
         self._source_gradient, self.numbers = source_gradient, numbers
+        self.known_coupling = coupling
         self._error_norm = numbers.error_norm if numbers is not None else error_norm
 
     @cached_property
@@ -155,7 +157,9 @@ class Estimate:
             # grad phi(u~) holds eta (u~ - previous): half of it along the move is the proximal term itself
             change = 0.5 * (start_slope + self.slope)
             return self.term - start_term + change, slack + self.floor * self.move + lean_on_set(sub)
-        after, before = sub.coupling_value(self.point), sub.coupling_value_at_previous()
+        if self.known_coupling is None:
+            self.known_coupling = sub.coupling_value(self.point)
+        after, before = self.known_coupling, sub.coupling_value_at_previous()
         change = after - before + 0.5 * sub.eta * self.move * self.move
         return self.term - start_term + change, slack + sub.value_slack(after, before)
 
@@ -207,15 +211,15 @@ def estimate(sub: SubProblem, candidate: Candidate, tau: float | None = None) ->
     cancellation.
     """
     u, gradient, point, error = candidate.u, candidate.gradient, candidate.prox_point, candidate.error
-    step = candidate.tau if tau is None else tau
+    step, coupling = candidate.tau if tau is None else tau, None
     if step is not None and not sub.trusts(step):
         step = None
     if point is None or step is None or step != candidate.tau:
         if gradient is None or (step is None and sub.lipschitz() is None):
             gradient = sub.grad(u)
-        point, step = sub.prox_gradient_step(u, gradient, step)
+        point, step, coupling = sub.step_with_coupling(u, gradient, step)
         if not sub.trusts(step):  # back-tracking among values that are all noise
-            point, step = sub.prox_gradient_step(u, gradient, sub.largest_tau())
+            point, step, coupling = sub.step_with_coupling(u, gradient, sub.largest_tau())
         error = None  # a claimed error belongs to the claimed prox point
     elif candidate.numbers is not None:
         return Estimate(sub, u, point, step, None, gradient, numbers=candidate.numbers)
@@ -226,7 +230,8 @@ def estimate(sub: SubProblem, candidate: Candidate, tau: float | None = None) ->
     if product is not None:
         return Estimate(sub, u, point, step, step * difference - product, gradient)
     gradient = sub.grad(u) if gradient is None else gradient
-    return Estimate(sub, u, point, step, step * difference - (gradient - sub.grad(point)), gradient)
+    error = step * difference - (gradient - sub.grad(point))
+    return Estimate(sub, u, point, step, error, gradient, coupling=coupling)
 
 
 class Judgement(enum.Enum):

@@ -185,6 +185,20 @@ def _well_inside(term: Term, x: Array) -> Array:
     return inside if 8 * r < arrays.distance(x, inside) <= 32 * r * math.prod(x.shape) else x
 
 
+def _said(x: Any) -> str:
+    """What somebody gave instead of an array of floats, and what to do about it."""
+    kind = str(getattr(x, "dtype", ""))
+    if not kind:
+        return f"a {type(x).__name__}; make it one with np.asarray(..., dtype=float)"
+    if "complex" in kind:
+        return f"{kind}; give real and imaginary parts as a last axis of two, or as two blocks"
+    if arrays.is_torch(x):
+        if str(x.layout) != "torch.strided":
+            return "a sparse torch tensor; use .to_dense(), or a SciPy CSR array"
+        return f"{kind}; convert it with .double() or .float()"
+    return f"{kind}; convert it with .astype(float)"
+
+
 def _checked_block(block: str, x: Any) -> Array:
     x = arrays.plain(x)
     if isinstance(x, np.ma.MaskedArray):
@@ -194,10 +208,7 @@ def _checked_block(block: str, x: Any) -> Array:
 
         x = arrays.canonical(csr_array(x))
     if not arrays.is_real_float(x):
-        kind = getattr(x, "dtype", type(x).__name__)
-        raise TypeError(
-            f"block {block!r}: start must be a float32 or float64 array, got {kind}; convert it with .astype(float)"
-        )
+        raise TypeError(f"block {block!r}: start must be a float32 or float64 array, got {_said(x)}")
     if 0 in tuple(x.shape):
         raise ValueError(f"block {block!r}: start is empty, its shape is {tuple(x.shape)}")
     if not arrays.all_finite(x):

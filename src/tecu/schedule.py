@@ -34,8 +34,7 @@ def make_order(schedule: Schedule, blocks: Sequence[str], seed: int) -> Order:
         return _from_function(schedule, blocks, seed)
     if not isinstance(schedule, Sequence | np.ndarray):
         raise TypeError(f"schedule must be {ALLOWED}, got {schedule!r}")
-    order = list(schedule)
-    _check_names(order, blocks)
+    order = _checked_names(schedule, blocks)
     resting = [block for block in blocks if block not in order]
     if resting:
         raise ValueError(f"schedule {order} never visits block {resting[0]!r}; every block must come at least once")
@@ -50,9 +49,7 @@ def _from_function(function: Callable[..., Sequence[str]], blocks: Sequence[str]
         names = function(*arguments)
         if isinstance(names, str) or not isinstance(names, Iterable):
             raise TypeError(f"the schedule's function must return a list of blocks, got {names!r} for sweep {t}")
-        names = list(names)
-        _check_names(names, blocks)
-        return names
+        return _checked_names(names, blocks)
 
     return order
 
@@ -72,9 +69,12 @@ def _takes_rng(function: Callable[..., Any]) -> bool:
     return both
 
 
-def _check_names(names: Sequence[str], blocks: Sequence[str]) -> None:
+def _checked_names(names: Iterable[str], blocks: Sequence[str]) -> list[str]:
+    """The problem's own names of the blocks: NumPy's random choices are strings of another class."""
+    own, names = {block: block for block in blocks}, list(names)
     if not names:
         raise ValueError(f"the schedule gave an empty sweep; it must name some of {list(blocks)}")
     for name in names:
         if name not in blocks:
             raise ValueError(f"the schedule names block {name!r}, but the problem has {list(blocks)}")
+    return [own[name] for name in names]

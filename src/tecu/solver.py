@@ -12,13 +12,11 @@ from functools import partial
 from operator import call
 from typing import Any
 
-import numpy as np
-
 from tecu import arrays, noise
 from tecu.arrays import Array
 from tecu.certificate import Certificate, certify
-from tecu.checks import audit_due, gradient_tests, require_value
-from tecu.fingerprint import fingerprint
+from tecu.checks import audit_due, gradient_tests, is_only_ours, no_room, other_value, require_value
+from tecu.fingerprint import differing, fingerprint
 from tecu.problem import Problem, SubProblem
 from tecu.rounding import lean
 from tecu.schedule import Schedule, make_order
@@ -32,13 +30,14 @@ from tecu.visited import divided
 
 log = logging.getLogger("tecu")
 Callback = Callable[[State], bool | None]
+SETTINGS = ("coupling's attributes", "terms", "updates", "schedule or seed")  # by which a state knows its solver
 
 
 class _Diverged(Exception):
     """A block or the objective was not finite; carries the last good state."""
 
-    def __init__(self, state: State, block: str) -> None:
-        super().__init__(f"block {block!r} or the objective after its update is not finite")
+    def __init__(self, state: State, block: str, why: str = "") -> None:
+        super().__init__(why or f"block {block!r} or the objective after its update is not finite")
         self.state = state
 
 
@@ -136,18 +135,22 @@ class Solver:
         if not isinstance(rule, Rule):
             raise TypeError(f"stop must be a rule such as stop.MaxIter(100), got {stop!r}")
         callbacks = _checked_callbacks(callbacks)
+        is_watched = bool(callbacks)
         if progress:
             from tecu.progress import ProgressLine
 
             callbacks.append(ProgressLine())
         trail = Trail()
         state = self._begin(start, trail)
+        first = state.t + 1
         began -= state.elapsed  # what it had taken before it was interrupted
         state = replace(state, elapsed=time.perf_counter() - began)
-        status = rule.check(state, self.problem)
+        status, why = rule.check(state, self.problem), ""
         try:
             while status is None:
                 state = self._sweep(state, trail)
+                if state.t == first and (is_watched or not is_only_ours(self.problem, state.z)):
+                    trail.early = state
                 # Every callback sees every state, also the last one.
                 asked = [_says_stop(callback(state)) for callback in callbacks]
                 state = replace(state, elapsed=time.perf_counter() - began)
@@ -158,26 +161,33 @@ class Solver:
                     status = Status.STALLED
         except _Diverged as trouble:
             log.warning("%s; iteration %d is the last good one", trouble, trouble.state.t)
-            state, status = trouble.state, Status.DIVERGED
+            state, status, why = trouble.state, Status.DIVERGED, str(trouble)
             trail.last.clear()  # it may hold visits of the sweep that was given up
         finally:
             for callback in callbacks:
                 getattr(callback, "close", lambda: None)()
-        return self._finish(state, status, trail)
+        return self._finish(state, status, trail, why)
+
+    def fingerprint(self) -> str:
+        """The digests of coupling, terms, updates, schedule and seed, by which saved states know their solver."""
+        return fingerprint(self.problem.coupling, self.problem.terms, self.updates, (self.schedule, self.seed))
 
     # -- start and end ------------------------------------------------------------------------------------------
 
     def _begin(self, start: Any, trail: Trail) -> State:
         if isinstance(start, Result):
             start = start.state
-        mark = fingerprint(self.problem, self.updates, self.schedule, self.seed)
+        mark = self.fingerprint()
         if isinstance(start, State):
             if start.fingerprint != mark:
+                other = " and the ".join(differing(start.fingerprint, mark, SETTINGS)) or "problem"
                 raise ForeignState(
-                    "this state belongs to another problem or to other settings; resume with the solver it came from, "
-                    "or start anew from state.z"
+                    f"this state belongs to another problem or to other settings: the {other} are not what they were; "
+                    "resume with the solver it came from, or start anew from state.z. Attributes that change in a run, "
+                    "such as counters, need names that begin with an underscore"
                 )
             require_value(self.problem, start)
+            trail.log = list(start.visits)  # somebody else may go on from the same state
             return start
         z = self.problem.check_start(start)
         for block, update in self.updates.items():
@@ -193,14 +203,17 @@ class Solver:
             block: Standing(float(term.value(z[block])), arrays.norm(z[block]))
             for block, term in self.problem.terms.items()
         }
+        for block, own in standing.items():
+            if not math.isfinite(own.term):
+                raise ValueError(no_room(block, own.term, "the start, moved there by its own prox"))
         value = math.fsum([*(s.term for s in standing.values()), h])
         return State(
             t=0, z=z, before={}, memory={block: {} for block in z}, standing=standing, value=value,
-            start_value=value, visits=VisitLog([], 0), seconds=0.0, best_value=value, best=z,
+            start_value=value, visits=VisitLog(trail.log, 0), seconds=0.0, best_value=value, best=z,
             checks=checks, fingerprint=mark,
         )  # fmt: skip
 
-    def _finish(self, state: State, status: Status, trail: Trail) -> Result:
+    def _finish(self, state: State, status: Status, trail: Trail, why: str) -> Result:
         z = state.z
         due = audits(self.problem, self.updates, state, trail)
         tests = self._tests(z, float(self.problem.coupling.value(z)), trail, state.t) if state.t else {}
@@ -217,19 +230,29 @@ class Solver:
                     RuntimeWarning,
                     stacklevel=3,
                 )
-        return Result(state, status, self._certificate(state, status, trail))
+        return Result(state, status, self._certificate(state, trail, why))
 
     def _tests(self, z: Mapping[str, Array], value: float, trail: Trail, sweeps: int) -> dict[str, Callable[[], Check]]:
         """The tests of each block's gradient at ``z``, where ``H`` is ``value``, after so many sweeps."""
         restrict = partial(trail.restrict, self.problem, keep=True)  # one residual serves each block
         return gradient_tests(self.problem, z, value, self.seed + sweeps, restrict, at_start=sweeps == 0)
 
-    def _certificate(self, state: State, status: Status, trail: Trail) -> Certificate:
+    def _certificate(self, state: State, trail: Trail, why: str) -> Certificate:
+        """``why`` it diverged, if it did."""
         no_theorem = [
             f"block {block!r}: {update.theorem}" for block, update in self.updates.items() if update.theorem is not None
         ]
-        if status is Status.DIVERGED:
-            no_theorem.append(f"the run diverged after iteration {state.t}")
+        if why:
+            no_theorem.append(f"the run diverged after iteration {state.t}: {why}")
+        early = trail.early
+        if early is not None and not any(map(arrays.is_elsewhere, early.z.values())):
+            now = other_value(self.problem, early)
+            if now is not None:
+                no_theorem.append(
+                    f"the problem was changed during the run: after iteration {early.t} the objective was "
+                    f"{early.value:.6g}, at the same blocks it is {now:.6g} now; to change it, end a run and start "
+                    "another from its blocks"
+                )
         notes = [
             f"block {b!r}: {note}" for b, term in self.problem.terms.items() for note in getattr(term, "unchecked", ())
         ]
@@ -248,7 +271,7 @@ class Solver:
         began = time.perf_counter()
         t = state.t + 1
         z, before, memory = dict(state.z), dict(state.before), dict(state.memory)
-        log_ = list(state.visits) if len(state.visits) != len(state.visits._visits) else state.visits._visits
+        log_ = trail.log
         standing = dict(state.standing)
         pending: Visit | None = None
         known = state.coupling
@@ -286,6 +309,9 @@ class Solver:
             known = step.coupling
             before[block], z[block] = z[block], step.u
             term = float(self.problem.terms[block].value(step.u)) if math.isnan(step.term) else step.term
+            if not math.isfinite(term):
+                del log_[len(state.visits) :]
+                raise _Diverged(state, block, no_room(block, term, "the point that its update returned"))
             standing[block] = Standing(term, size, visit.move, standing[block].visits + 1, step.weight)
             memory[block] = sub.kept
             now = time.perf_counter()
@@ -337,7 +363,9 @@ def _checked_callbacks(callbacks: Any) -> list[Callback]:
 
 
 def _says_stop(answer: Any) -> bool:
-    return isinstance(answer, bool | np.bool_) and bool(answer)  # other answers of a callback mean nothing
+    """Whether a callback returned a truth value that is true, Python's own or that of an array; others mean nothing."""
+    is_truth = isinstance(answer, bool) or str(getattr(answer, "dtype", "")).endswith("bool")
+    return is_truth and math.prod(getattr(answer, "shape", ())) == 1 and bool(answer)
 
 
 def _in_order(z: Mapping[str, Array], tests: Iterable[str], checks: Iterable[Check]) -> tuple[Check, ...]:

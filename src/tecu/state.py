@@ -37,7 +37,8 @@ class Status(enum.Enum):
     )
     DIVERGED = (
         "Diverged: a value was not finite. The last good state is returned. "
-        "Check the coupling's Lipschitz constant or leave it out, so that steps are found by back-tracking."
+        "The certificate says which. Check the coupling's Lipschitz constant or leave it out, so that steps are found "
+        "by back-tracking."
     )
 
 

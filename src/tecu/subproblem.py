@@ -61,8 +61,12 @@ class SubProblem(Visited):
 
     def smooth_value(self, u: Array) -> float:
         """``phi(u)``."""
+        return self.coupling_value(u) + self.proximal_value(u)
+
+    def proximal_value(self, u: Array) -> float:
+        """``eta/2 ||u - previous||^2``."""
         distance = arrays.distance(u, self.previous) if self.eta else 0.0
-        return self.coupling_value(u) + 0.5 * self.eta * distance * distance
+        return 0.5 * self.eta * distance * distance
 
     def grad(self, u: Array) -> Array:
         """The gradient of ``phi``."""
@@ -219,12 +223,17 @@ class SubProblem(Visited):
         Without ``tau``: the Lipschitz constant where the coupling offers one, otherwise back-tracking until ``phi``
         lies below its quadratic model on the step.
         """
-        if gradient is None:
-            gradient = self.grad(u)
+        return self.step_with_coupling(u, self.grad(u) if gradient is None else gradient, tau)[:2]
+
+    def step_with_coupling(
+        self, u: Array, gradient: Array, tau: float | None = None
+    ) -> tuple[Array, float, float | None]:
+        """The same, and ``H(u~)`` where back-tracking had to know it."""
         tau = self.tau_of_step() if tau is None else tau
         if tau is None:
-            return backtrack(self, u, gradient)[:2]
-        return self._prox_of_step(u, gradient, tau), tau
+            point, tau, _, coupling = backtrack(self, u, gradient)
+            return point, tau, coupling
+        return self._prox_of_step(u, gradient, tau), tau, None
 
     def tau_of_step(self) -> float | None:
         """The Lipschitz constant of ``grad phi``; 1 where it is 0 and any step will do; ``None`` if not known."""

@@ -11,7 +11,7 @@ from tecu import arrays
 from tecu.arrays import Array
 from tecu.problem import Problem, SubProblem
 from tecu.protocols import Restricted
-from tecu.state import State, VisitLog
+from tecu.state import State, Visit, VisitLog
 from tecu.updates.base import Step, Update
 
 
@@ -29,7 +29,9 @@ class Trail:
     """Of the run at hand only: a state that is saved and resumed knows nothing of it."""
 
     last: dict[str, Last] = field(default_factory=dict)
+    log: list[Visit] = field(default_factory=list)  # which the states of this run share, and those of no other
     settled: Restricted | None = None  # of the visit just made, where it has settled
+    early: State | None = None  # after the first sweep, where somebody may change the problem during the run
 
     def restrict(self, problem: Problem, block: str, z: Mapping[str, Array], *, keep: bool = False) -> Restricted:
         """``H`` as a function of the block that is visited next, with what the visit before has left for it."""

@@ -78,9 +78,13 @@ class Visited:
     def coupling_at_previous(self) -> tuple[float, Array]:
         """``H`` and its gradient at ``previous``."""
         if "start" not in self._cache:
-            self.counters.values += 1
             self.counters.gradients += 1
-            self._cache["start"] = self.smooth.value_and_grad(self.previous)
+            known = self.previous_coupling
+            if known is None or type(self.smooth).value_and_grad is not Restricted.value_and_grad:
+                self.counters.values += 1
+                self._cache["start"] = self.smooth.value_and_grad(self.previous)
+            else:  # nothing is shared: the value would be computed once more
+                self._cache["start"] = known, self.smooth.grad(self.previous)
         start: tuple[float, Array] = self._cache["start"]
         return start
 

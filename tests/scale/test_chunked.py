@@ -18,7 +18,7 @@ from tecu.dictionary.chunked.samples import Samples
 from tecu.dictionary.coupling import BatchedFactorization
 from tecu.dictionary.embedded import ColumnSweeps, strategy_of
 from tecu.dictionary.online import Coder
-from tecu.dictionary.weights import CODES_ETA, SHARE_OF_ETA
+from tecu.dictionary.weights import CODES_ETA, SHARE_OF_ETA, EmbeddedAtoms
 from tecu.updates import Embed
 
 ROWS, CHUNKS, ATOMS = 600, 5, 24
@@ -43,11 +43,10 @@ def in_memory(X, coder, sweeps, D):
         for piece in tasks.pieces(ROWS, ATOMS)
     ]
     coupling = BatchedFactorization(X, batches)
-    eta = fitting.DICTIONARY_ETA * coupling.half_square / ATOMS
     term = tecu.dictionary.solvers.code_term(coder)
     problem = tecu.Problem(coupling, {**dict.fromkeys(coupling.names, term), "D": terms.UnitColumns()})
     codes = Embed(strategy_of(coder, min(X.shape[1], ATOMS)), eta=CODES_ETA, c=SHARE_OF_ETA * CODES_ETA)
-    updates = {**dict.fromkeys(coupling.names, codes), "D": Embed(ColumnSweeps(), eta=eta, c=0.45 * eta)}
+    updates = {**dict.fromkeys(coupling.names, codes), "D": EmbeddedAtoms(ColumnSweeps(), fitting.DICTIONARY_ETA)}
     start = {name: csr_array((b.stop - b.start, ATOMS)) for name, b in zip(coupling.names, batches, strict=True)}
     return tecu.Solver(problem, updates).run({**start, "D": D}, stop.MaxIter(sweeps))
 

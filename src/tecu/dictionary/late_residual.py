@@ -10,7 +10,6 @@ from dataclasses import replace
 from typing import Any
 
 from tecu.certificate import Certificate
-from tecu.fingerprint import fingerprint
 from tecu.solver import Solver
 from tecu.state import Result
 
@@ -19,7 +18,7 @@ def with_late_residual(result: Result, solver: Solver) -> Certificate:
     """The certificate of a run, with a residual that knows whether the data are still those of the run."""
 
     def is_unchanged() -> bool:
-        return fingerprint(solver.problem, solver.updates, solver.schedule, solver.seed) == result.state.fingerprint
+        return solver.fingerprint() == result.state.fingerprint
 
     late = LateResidual(lambda: result.certificate.residual, is_unchanged)
     return replace(result.certificate, _residual=late)

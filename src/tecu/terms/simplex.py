@@ -27,23 +27,30 @@ from tecu.terms.base import (
 class Simplex(Addable):
     """``x >= 0`` and ``sum x = total`` along ``axis``: the columns of a matrix with ``axis=0``, rows with 1.
 
+    With ``axis=None`` it is the sum of the whole block, such as that of a blur kernel.
+
     >>> import numpy as np
     >>> from tecu import terms
     >>> terms.Simplex().prox(np.array([0.5, 1.0, -3.0]), step=1.0)
     array([0.25, 0.75, 0.  ])
     """
 
-    axis: int = 0
+    axis: int | None = 0
     total: float = 1.0
     is_convex: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "axis", checked_axis(self, self.axis))
+        if self.axis is not None:
+            object.__setattr__(self, "axis", checked_axis(self, self.axis))
         object.__setattr__(self, "total", checked_positive(self, self.total, "total"))
+
+    def _check(self, x: Array) -> None:
+        if self.axis is not None:
+            check_axis_of(self, self.axis, x)
 
     def value(self, x: Array) -> float:
         """0 where both hold up to rounding, else inf."""
-        check_axis_of(self, self.axis, x)
+        self._check(x)
         values = whole(x)
         with np.errstate(over="ignore", invalid="ignore"):
             sums = np.sum(values, axis=self.axis, dtype=np.float64)
@@ -52,13 +59,18 @@ class Simplex(Addable):
 
     def prox(self, x: Array, step: float) -> Array:
         """``max(x - theta, 0)`` with the one ``theta`` that makes the sum right."""
-        check_axis_of(self, self.axis, x)
+        self._check(x)
         checked_step(self, step)
-        return through_dense(lambda values: _to_simplex(values, self.axis, self.total), x)
+        return through_dense(self._nearest, x)
+
+    def _nearest(self, values: Array) -> Array:
+        if self.axis is not None:
+            return _to_simplex(values, self.axis, self.total)
+        return _to_simplex(values.reshape(-1), 0, self.total).reshape(tuple(values.shape))
 
     def subdiff_distance(self, x: Array, g: Array) -> float:
         """The distance of ``g`` to ``{v : v = c where x > 0, v <= c where x = 0}`` over all numbers ``c``."""
-        check_axis_of(self, self.axis, x)
+        self._check(x)
         inside, slope = whole(x) > 0, whole(g).astype(np.float64)
         active = inside | (slope > _mean_where(inside, slope, self.axis))
         while True:  # Newton's method for c: c rises, the active set shrinks, so it ends
@@ -87,6 +99,6 @@ def _to_simplex(x: Array, axis: int, total: float) -> Array:
     return xp.clip(y - theta, 0, None) * total
 
 
-def _mean_where(mask: Any, values: Any, axis: int) -> Any:
+def _mean_where(mask: Any, values: Any, axis: int | None) -> Any:
     count = np.maximum(np.sum(mask, axis=axis, keepdims=True), 1)
     return np.sum(np.where(mask, values, 0.0), axis=axis, keepdims=True) / count

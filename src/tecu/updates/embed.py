@@ -196,7 +196,7 @@ class Embed:
             descent=rule.descent(sub.eta), weight=rule.weight(sub.eta),
             reserve=rule.reserve(sub.visits, sub.eta), reserve_before=rule.reserve(sub.visits - 1, sub.eta),
             error=found.error_norm, tolerance=math.nan if own_move else tolerance, inner=inner,
-            term=found.term, move=found.move, lipschitz=found.tau - sub.eta,
+            term=found.term, move=found.move, lipschitz=found.tau - sub.eta, coupling=found.known_coupling,
         )  # fmt: skip
 
     # -- after the inner cap ------------------------------------------------------------------------------------
