@@ -5,6 +5,7 @@ kinds that users have them in.
 from __future__ import annotations
 
 import sys
+import warnings
 from collections import Counter
 from threading import Thread
 
@@ -280,3 +281,39 @@ def test_one_state_can_be_resumed_by_several_threads_at_once():
         assert [visit.index for visit in found.state.visits] == list(range(40))
         assert found.certificate.reason == alone.certificate.reason
         np.testing.assert_array_equal(found.z["D"], alone.z["D"])
+
+
+def test_every_callback_is_closed_even_if_another_one_cannot_be():
+    closed = []
+
+    class Callback:
+        def __init__(self, name):
+            self.name = name
+
+        def __call__(self, state):
+            return False
+
+        def close(self):
+            closed.append(self.name)
+            if self.name == "first":
+                raise OSError("the disk is full")
+
+    with pytest.raises(OSError, match="the disk is full"):
+        run(Split(), callbacks=[Callback("first"), Callback("second")])
+    assert closed == ["first", "second"]
+
+
+def test_pictures_in_several_threads_leave_warnings_as_they_were():
+    from tecu.lowlight.model import solve
+
+    dark = np.full((8, 8), 0.25)
+    before = list(warnings.filters)
+    threads = [Thread(target=solve, args=(dark, np.full((8, 8), 0.5))) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert warnings.filters == before
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        solve(np.zeros((8, 8)), np.full((8, 8), 0.5))  # where no block has to move

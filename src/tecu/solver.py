@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import math
 import time
@@ -95,6 +96,7 @@ class Solver:
                     "use Proximal(), ProxLinear() or Embed(strategy)"
                 )
         self.problem, self.updates, self.seed = problem, dict(updates), seed
+        self.warns_of_rest = True  # whether a block that never moved in a run is worth a warning
         self.schedule = schedule
         self._order = make_order(schedule, problem.blocks, seed)
 
@@ -126,7 +128,8 @@ class Solver:
             A rule of :mod:`tecu.stop`; ``RelativeChange(1e-4) | MaxIter(1000)`` unless given. ``MaxIter`` and
             ``MaxTime`` count the whole run, resumed or not; ``MaxTime`` counts callbacks and rules too.
         callbacks
-            Called with each state; one that returns ``True`` stops the run.
+            Called with each state; one that returns ``True`` stops the run. One that has a method ``close()`` is closed
+            when the run ends, however that is.
         progress
             Show a progress line.
         """
@@ -164,8 +167,9 @@ class Solver:
             state, status, why = trouble.state, Status.DIVERGED, str(trouble)
             trail.last.clear()  # it may hold visits of the sweep that was given up
         finally:
-            for callback in callbacks:
-                getattr(callback, "close", lambda: None)()
+            with contextlib.ExitStack() as ended:  # each is closed, even if another one cannot be
+                for callback in reversed(callbacks):
+                    ended.callback(getattr(callback, "close", lambda: None))
         return self._finish(state, status, trail, why)
 
     def fingerprint(self) -> str:
@@ -221,7 +225,7 @@ class Solver:
         answers = self.problem.each(call, jobs)
         state = with_faults(state, trail, dict(zip(due, answers, strict=False)))
         state = replace(state, checks=(*state.checks, *_in_order(z, tests, answers[len(due) :])))
-        for block in self.problem.blocks:
+        for block in self.problem.blocks if self.warns_of_rest else ():
             moves = [visit.move for visit in state.visits if visit.block == block]
             if len(moves) > 1 and not any(moves):
                 warnings.warn(

@@ -11,7 +11,6 @@ without a network are kept under their names, for the comparison.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -110,9 +109,8 @@ def solve(
 ) -> Result:
     """Run the solver of that method until the blocks change by less than ``tol`` or ``max_iter`` is reached."""
     solver, start = MODELS[method](observed, proposal)
-    with warnings.catch_warnings():  # on a black or a white picture a block rightly stays where it is
-        warnings.filterwarnings("ignore", message="block .* never moved", category=RuntimeWarning)
-        return solver.run(start, stop=_rule(method, max_iter, tol))
+    solver.warns_of_rest = False  # on a black or a white picture a block rightly stays where it is
+    return solver.run(start, stop=_rule(method, max_iter, tol))
 
 
 def illumination(observed: Pixels, proposal: Pixels, method: str = "tecu") -> Pixels:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -34,10 +33,8 @@ def run(
 ) -> tecu.Result:
     """``sweeps`` sweeps from ``start``, moved into the blocks' sets where it has to be."""
     solver = tecu.Solver(problem, updates, schedule)
-    with warnings.catch_warnings():
-        # In a picture without any contrast all layers are where they belong from the start.
-        warnings.filterwarnings("ignore", message="block .* never moved", category=RuntimeWarning)
-        return solver.run(problem.project(start), stop=stop.MaxIter(sweeps))
+    solver.warns_of_rest = False  # in a picture without any contrast all layers are where they belong from the start
+    return solver.run(problem.project(start), stop=stop.MaxIter(sweeps))
 
 
 def reweighted(
