@@ -1,34 +1,65 @@
-"""Whoever has to wait for a compiler is told so, once."""
+"""Whoever has to wait for a compiler is told so, once a precision; who need not wait is told nothing."""
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
+from numba import typeof
+from numba.core import event
 
 from tecu.dictionary import estimator
 from tecu.kernel_cache import announce_compiling
 from tecu.lowlight import kernels
 
-
-@pytest.mark.parametrize(("task", "folder"), [(estimator.KERNELS, "dictionary"), (kernels.KERNELS, "lowlight")])
-def test_compiling_is_announced_where_no_kernel_is_on_disk(task, folder, tmp_path, monkeypatch, caplog):
-    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
-    announce_compiling.cache_clear()
-    assert announce_compiling(*task)
-    assert announce_compiling(*task)
-    assert caplog.text.count("compiling") == 1
-    for place in ("another_1a2b", f"{folder}_1a2b"):
-        announce_compiling.cache_clear()
-        assert announce_compiling(*task)
-        (tmp_path / place).mkdir()
-        (tmp_path / place / "kernels_any.name-1.py311.nbi").touch()
-    announce_compiling.cache_clear()
-    assert not announce_compiling(*task)
+FLOAT32, FLOAT64 = (typeof(np.zeros((2, 2), dtype)) for dtype in (np.float32, np.float64))
 
 
-def test_the_pattern_finds_what_the_compiler_leaves(tmp_path, monkeypatch):
-    """A kernel that has run is on disk, in the folder that is looked at."""
-    kernels.shrink(np.zeros((200, 300, 3), np.uint8), (20, 30))
-    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
+class Kernel:
+    """Of a kernel, what an event tells."""
+
+    def __init__(self, module):
+        self.py_func = lambda: None
+        self.py_func.__module__ = module
+
+
+@pytest.mark.parametrize(("task", "module"), [(estimator.KERNELS, "dictionary"), (kernels.KERNELS, "lowlight")])
+def test_compiling_is_announced_once_a_precision(task, module, caplog):
+    def compiles(where, *arguments):
+        caplog.clear()
+        with event.trigger_event("numba:compile", data={"dispatcher": Kernel(where), "args": arguments}):
+            pass
+        return caplog.text
+
     announce_compiling.cache_clear()
-    assert not announce_compiling(*kernels.KERNELS)
+    for _ in range(2):
+        announce_compiling(*task)
+    assert not compiles("somebody.else", FLOAT32)
+    assert not compiles(f"tecu.{module}ness.kernels", FLOAT32)
+    assert compiles(f"tecu.{module}.kernels", FLOAT64, FLOAT32).count("for float32, once after an install") == 1
+    assert not compiles(f"tecu.{module}.kernels", FLOAT32)
+    assert compiles(f"tecu.{module}.kernels", FLOAT64).count("for float64, once after an install") == 1
+
+
+ONE_KERNEL = """
+import numpy as np
+from tecu.dictionary.estimator import KERNELS
+from tecu.kernel_cache import announce_compiling
+announce_compiling(*KERNELS)
+from tecu.dictionary.kernels_atoms import inner_product
+for dtype in (np.float32, np.float64):
+    inner_product(np.ones((2, 2), dtype), np.ones((2, 2), dtype), False, 0, 2)
+"""
+
+
+def test_a_kernel_on_disk_is_no_news(tmp_path):
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    first, later = (
+        subprocess.run([sys.executable, "-c", ONE_KERNEL], env=environment, capture_output=True, text=True, check=True)
+        for _ in range(2)
+    )
+    assert [first.stderr.count(f"for {name}") for name in ("float32", "float64")] == [1, 1]
+    assert "compiling" not in later.stderr

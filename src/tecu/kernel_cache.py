@@ -3,21 +3,35 @@
 from __future__ import annotations
 
 import logging
-import os
 from functools import lru_cache
-from pathlib import Path
+from typing import Any
 
 log = logging.getLogger("tecu")
 
 
 @lru_cache
-def announce_compiling(package: str, what: str, takes: str) -> bool:
-    """Log a line, once a process, if no kernel of a package (its folder) is on disk yet; whether that is so."""
-    own, elsewhere = Path(package), os.environ.get("NUMBA_CACHE_DIR")
-    found = (own / "__pycache__").glob("kernels*.nbi")
-    if elsewhere is not None:
-        found = Path(elsewhere).glob(f"{own.name}_*/kernels*.nbi")
-    cold = not any(True for _ in found)
-    if cold:
-        log.warning("compiling the kernels of %s, once after an install; this takes %s", what, takes)
-    return cold
+def announce_compiling(package: str, what: str, takes: str) -> None:
+    """From now on log a line when a kernel of a package has to be compiled, once a process and precision.
+
+    A kernel that is found on disk is not compiled. Each precision has kernels of its own.
+    """
+    from numba.core import event
+
+    class Listener(event.Listener):  # type: ignore[misc]  # numba has no types
+        told: set[str]
+
+        def on_start(self, started: Any) -> None:
+            if started.data["dispatcher"].py_func.__module__.startswith(package + "."):
+                types = str(started.data["args"])
+                precision = next((name for name in ("float32", "float64") if f"Array({name}" in types), "")
+                if precision not in self.told:
+                    self.told.add(precision)
+                    kernels = f"kernels of {what}" + (f" for {precision}" if precision else "")
+                    log.warning("compiling the %s, once after an install; this takes %s", kernels, takes)
+
+        def on_end(self, ended: Any) -> None:
+            pass
+
+    listener = Listener()
+    listener.told = set()
+    event.register("numba:compile", listener)

@@ -34,7 +34,7 @@ from tecu.state import Result
 
 log = logging.getLogger("tecu")
 
-KERNELS = (str(Path(__file__).parent), "dictionary learning", "some seconds")
+KERNELS = ("tecu.dictionary", "dictionary learning", "some seconds")
 
 
 class L0DictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sklearn has no types

@@ -11,7 +11,6 @@ import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import groupby
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,7 +24,7 @@ from tecu.lowlight.spare import room
 
 Pixels = np.ndarray[Any, Any]
 
-KERNELS = (str(Path(__file__).parent), "large photos", "half a minute")
+KERNELS = ("tecu.lowlight", "large photos", "half a minute")
 STRIP, WIDEST = 128, 4608  # rows that are smoothed or not together; columns of a tile: both are even
 MOST_THREADS = 4
 ROWS_A_CELL = 10  # rows of a cell that are averaged, at least; the noise of 200 pixels is small enough
