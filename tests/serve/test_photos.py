@@ -40,11 +40,14 @@ def test_settings_applied_anew_are_those_of_a_new_analysis(dark, strength, headr
     assert np.array_equal(again.offset, anew.offset)
     assert again.noise == anew.noise
     assert again.tone.exponent == pytest.approx(anew.tone.exponent)
+    assert again.tone.lift == anew.tone.lift
     assert np.allclose(again.tone.curve, anew.tone.curve)
     assert np.allclose(again.amplification, anew.amplification)
 
 
-@pytest.mark.parametrize("look", [Look(), Look(strength=0.4), Look(headroom=0.6), Look(denoise=False)], ids=str)
+@pytest.mark.parametrize(
+    "look", [Look(), Look(strength=0.4), Look(strength=1.3), Look(headroom=0.6), Look(denoise=False)], ids=str
+)
 def test_a_preview_is_the_result_seen_from_afar(dark, look):
     enlarged = np.asarray(Image.fromarray(dark).resize((1260, 900), Image.Resampling.BICUBIC))
     noise = np.random.default_rng(1).normal(0, 3, enlarged.shape)

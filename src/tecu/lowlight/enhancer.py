@@ -75,7 +75,8 @@ class Enhancer:
     method
         ``"tecu"`` (the anchored model), ``"paper"`` (as printed), ``"pam"`` (no network), or a classical method's name.
     strength
-        0 leaves the picture as it is, 1 is the default, up to 2 does more.
+        0 leaves the picture as it is, 1 is the default; up to 2 also lifts the shadows, of any picture, and leaves what
+        is brighter than the headroom.
     denoise
         Whether to smooth the noise that the gain has brought up. A picture without noise is not touched by it.
     model
@@ -202,13 +203,13 @@ class Enhancer:
             chosen = tone.by_network(scene.small, light, proposal.exponent, proposal.knots)
         chosen = chosen.with_strength(self.strength)
         light = illumination_at(brightest, slope, offset, self.headroom)
-        lifted, crushed = amplification(brightest, light, chosen), np.zeros_like(brightest)
+        lifted, crushed = amplification(brightest, light, chosen, self.headroom), np.zeros_like(brightest)
         return Exposure(
             slope, offset, chosen, lifted, 0.0, self.headroom, crushed, highlights_of(brightest), scene.cast
         )
 
     def _by_classical(self, pixels: Pixels) -> Pixels:
-        """A classical method works on floats; strength blends its result with the picture."""
+        """A classical method works on floats; strength blends its result with the picture, above 1 it lifts it."""
         from tecu.lowlight.render import finished
 
         assert self._classical is not None
@@ -216,7 +217,7 @@ class Enhancer:
         observed = pixels.astype(np.float32) / white
         plain = observed[..., 0] if pixels.shape[2] == 1 else observed
         result = np.asarray(self._classical(plain)).reshape(observed.shape)
-        return finished(observed + np.float32(self.strength) * (result - observed), pixels)
+        return finished(tone.at_strength(observed, result, self.strength), pixels)
 
 
 def enhance(image: Any, strength: float = 1.0) -> Any:

@@ -25,7 +25,7 @@ CRUSHED = 1.2 / 255.0  # the noise of black itself; it is clipped, so it cannot 
 class Exposure:
     """Illumination ``I = slope V + offset`` (maps on the grid), tone, amplification on the grid, noise of the input.
 
-    ``result = tone.curve(O / I^tone.exponent)``, ``V = max(R, G, B)``, ``I`` kept in ``[V / headroom, 1]``. ``crushed``
+    ``result = tone.curve(O tone.gain(V, I))``, ``V = max(R, G, B)``, ``I`` kept in ``[V / headroom, 1]``. ``crushed``
     is the least noise to be expected in each cell, ``highlights`` says how much of its range the picture uses, 0 to 1,
     ``cast`` is the colour of its black.
     """
@@ -54,6 +54,7 @@ class Exposure:
             Tone(
                 float(mix(self.tone.exponent, other.tone.exponent)),
                 np.asarray(mix(self.tone.curve, other.tone.curve)),
+                float(mix(self.tone.lift, other.tone.lift)),
             ),
             np.asarray(mix(self.amplification, other.amplification), dtype=np.float32),
             float(mix(self.noise, other.noise)),
@@ -140,13 +141,13 @@ def illumination_at(brightest: Pixels, slope: Pixels, offset: Pixels, headroom: 
     return np.asarray(np.clip(slope * brightest + offset, lowest, 1.0))
 
 
-def amplification(brightest: Pixels, light: Pixels, tone: Tone) -> Pixels:
+def amplification(brightest: Pixels, light: Pixels, tone: Tone, headroom: float = HEADROOM) -> Pixels:
     """By how much the tone lifts each cell of the grid: result over input, one 8-bit step added to both.
 
     A nearly black cell counts as its surroundings do: that it has no light by chance does not make it free of noise.
     """
     around = box_mean(brightest, 2)
     value = np.where(around < NEARLY_BLACK, around, brightest)
-    raised = np.clip(value * light ** np.float32(-tone.exponent), 0.0, 1.0)
+    raised = np.clip(value * tone.gain(value, light, headroom), 0.0, 1.0)
     result = tone.curve[np.rint(raised * (len(tone.curve) - 1)).astype(np.intp)]  # the nearest sample is near enough
     return np.asarray((result + 1 / 255) / (value + 1 / 255), dtype=np.float32)

@@ -4,6 +4,9 @@ A row of pixels goes through all stages a few rows behind the one before it, so 
 exist, in rings, and stay in the processor's cache: tone, luma; slope and offset of the luma's guided filter, two rows
 later; the clean luma, two more; its cells of 2 x 2 with the colour differences; slopes and offsets of the colours, two
 rows of cells later; their means, two more; the result. Wide tiles are better: a call for a row costs some microseconds.
+
+The compiler keeps the tone's kernels inside :func:`smooth_tile`, and on disk by the date of this file: a change of
+them needs one here, or an old tone is found there.
 """
 
 from __future__ import annotations

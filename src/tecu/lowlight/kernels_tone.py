@@ -1,4 +1,4 @@
-"""The tone of a row of pixels, compiled: ``curve(O / I^s)``.
+"""The tone of a row of pixels, compiled: ``curve(O gain)``, the gain of :meth:`tecu.lowlight.tone.Tone.gain`.
 
 Rows come flat, ``R G B R G B ...``, and are taken apart into planes. Everything but the two look-ups is vector code:
 loops over one-dimensional slices. Indices are unsigned, and sums and products are cut to 32 bits at once, because the
@@ -33,7 +33,8 @@ def scene(exposure: Exposure, shape: tuple[int, int], dtype: Any) -> tuple[Any, 
     gain = gains(exposure.tone.exponent, SIZE[np.dtype(dtype)] * 2**BITS / white)
     # Handed over, not compiled in: the compiler's cache would not notice a change of the constants.
     cast = white * gain_share(exposure.tone.exponent) * np.array(exposure.cast)
-    numbers = np.array([1.0 / white, 1.0 / exposure.headroom, *black(exposure), *cast], dtype=np.float32)
+    lift = exposure.tone.lift, 1.0 / (SIZE[np.dtype(dtype)] * 2**BITS * exposure.headroom)
+    numbers = np.array([1.0 / white, 1.0 / exposure.headroom, *black(exposure), *cast, *lift], dtype=np.float32)
     maps = (np.ascontiguousarray(part, dtype=np.float32) for part in (exposure.slope, exposure.offset))
     return (*maps, *rows, *columns, gain, table_of(exposure, dtype), numbers)
 
@@ -143,6 +144,14 @@ def _gain(bits, gain, out):  # pragma: no cover
 
 
 @njit(cache=True, nogil=True, fastmath=True)
+def _lift(v, lift, scale, gain):  # pragma: no cover
+    """The twin of :func:`tecu.lowlight.tone.lift_at`, on the gain; ``scale`` makes of gain times value ``x / h``."""
+    for x in range(v.size):
+        left = max(_ONE - np.float32(v[x]) * gain[x] * scale, _ZERO)
+        gain[x] *= _ONE + lift * left * left
+
+
+@njit(cache=True, nogil=True, fastmath=True)
 def _near_black(v, scale, grey_until, grey_most, dim_until, dim_most, gain, times, plus):  # pragma: no cover
     """A channel's result before the curve is ``times O + plus``: the gain, and what is nearly black loses colour."""
     for x in range(v.size):
@@ -201,6 +210,8 @@ def _places_of_row(row, planes, v, lines, part, gain, numbers, floats, ints, pla
             _without_cast(planes[c], numbers[6 + c], numbers[0], v)
     _light(v, numbers[0], numbers[1], lines[0], lines[1], lines[2], lines[3], part, floats[0])
     _gain(floats[0].view(np.int32), gain, floats[1])
+    if numbers[9] > _ZERO:
+        _lift(v, numbers[9], numbers[10], floats[1])
     _near_black(v, numbers[0], numbers[2], numbers[3], numbers[4], numbers[5], floats[1], times, plus)
     for c in range(3 if rgb else 1):
         _places(planes[c], times, plus, places[c])

@@ -46,17 +46,18 @@ def render(pixels: Pixels, exposure: Exposure, smooth: bool, compiled: bool | No
 
 
 def _curved(pixels: Pixels, exposure: Exposure, slope: Pixels, offset: Pixels) -> Pixels:
-    """``curve(O / I^s)`` as float32 (float64 for a float64 picture)."""
+    """``curve(O gain)`` as float32 (float64 for a float64 picture)."""
     kind: Any = np.float64 if pixels.dtype == np.float64 else np.float32
     observed: Pixels = np.asarray(pixels, dtype=kind) * kind(1.0 / whitepoint(pixels.dtype))
     observed = exposure.bare(observed)
     brightest = observed.max(axis=-1)
     light = illumination_at(brightest, slope, offset, exposure.headroom)
+    gain = exposure.tone.gain(brightest, light, exposure.headroom)
     black = near_black(brightest, exposure.tone.exponent, exposure.highlights)
     grey, dim = (part.astype(kind)[..., None] for part in black)
     if np.any(dim < 1.0):
         observed = dim * (observed + grey * (brightest[..., None] - observed))
-    raised = np.clip(observed * (light ** kind(-exposure.tone.exponent))[..., None], 0.0, 1.0)
+    raised = np.clip(observed * gain[..., None], 0.0, 1.0)
     curve = exposure.tone.curve
     return np.asarray(np.interp(raised, np.linspace(0.0, 1.0, len(curve)), curve), dtype=kind)
 

@@ -1,21 +1,25 @@
-r"""How bright the result shall be: the exponent of the gain and one curve for the whole picture.
+r"""How bright the result shall be: the exponent of the gain, one curve for the whole picture, perhaps a lift.
 
-    result = curve(O / I^s)
+    result = curve(x (1 + a (1 - max(x) / h)^2)),  x = O / I^s
 
 The network proposes ``s`` and the curve; it has learnt very well to leave good photos alone, but not how bright a very
 dark scene should be. There a rule takes over most of the decision: ``s = 0.7`` and the power that brings the mean luma
 to ``clip(.464 + .05 log(y / .051), .40, .51)``, ``y`` the mean luma of the picture. Where there are highlights, the
 darkest hundredth is kept near black by a toe of the curve.
+
+The lift ``a`` is 0 but for a strength above 1. It is one gain for all channels of a pixel, so that colours stay, and
+none for pixels brighter than the headroom ``h``: what is dark comes up, and nothing passes ``h`` that was below it.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from tecu.lowlight.features import brightest_of, luma, percentiles
+from tecu.lowlight.model import HEADROOM
 
 Pixels = np.ndarray[Any, Any]
 
@@ -24,20 +28,57 @@ RULE_WEIGHT = 0.75
 BLACK = 0.008  # two of 255 levels; darker pixels count less towards the mean luma that the rule aims at
 MOST_STEPS, NEAR_ENOUGH = 16, 2e-5  # of the search for the power; a two-hundredth of an 8-bit level
 SAMPLES = 4096  # values of the curve that are kept
+LIFT = 2.0  # of strength 2: shadows are three times as bright; the slope is 1 - LIFT / 3 where it is least
 
 
 @dataclass(frozen=True)
 class Tone:
-    """``s`` and the curve, sampled at 0, 1/4096, ..., 1."""
+    """``s``, the curve, sampled at 0, 1/4096, ..., 1, and the lift."""
 
     exponent: float
     curve: Pixels
+    lift: float = 0.0
 
     def with_strength(self, strength: float) -> Tone:
-        """Exponent (at most 1) and distance of the curve to the diagonal, times ``strength``; 0 is the identity."""
+        """Up to 1, exponent and distance of the curve to the diagonal times ``strength``; above, a lift beside them.
+
+        0 is the identity. Beyond 1 nothing is extrapolated: that would wipe out what is bright, and where next to
+        nothing is proposed, twice of it is nothing still.
+        """
+        if strength > 1.0:
+            return replace(self.with_strength(1.0), lift=LIFT * (strength - 1.0))
         diagonal = np.linspace(0.0, 1.0, len(self.curve))
         curve = np.clip(diagonal + strength * (self.curve - diagonal), 0.0, 1.0)
         return Tone(min(self.exponent * strength, 1.0), np.maximum.accumulate(curve))
+
+    def gain(self, brightest: Pixels, light: Pixels, headroom: float) -> Pixels:
+        """By how much the channels of a pixel are multiplied before the curve: ``I^-s``, and the lift."""
+        gain = np.asarray(light ** light.dtype.type(-self.exponent))
+        return gain * lift_at(brightest * gain, self.lift, headroom) if self.lift > 0.0 else gain
+
+
+def lift_at(value: Pixels, lift: float, headroom: float) -> Pixels:
+    """``1 + a (1 - x / h)^2`` for ``x < h``, 1 above: the factor of a pixel whose brightest channel is ``x``.
+
+    ``x`` times this rises with a slope of at least ``1 - a / 3``, and joins the diagonal smoothly at ``h``.
+
+    >>> import numpy as np
+    >>> lift_at(np.array([0.0, 0.4, 0.8, 1.0]), 2.0, 0.8).tolist()
+    [3.0, 1.5, 1.0, 1.0]
+    """
+    left = np.clip(1.0 - value * value.dtype.type(1.0 / headroom), 0.0, 1.0)
+    return np.asarray(1.0 + value.dtype.type(lift) * left * left)
+
+
+def at_strength(observed: Pixels, result: Pixels, strength: float) -> Pixels:
+    """``O + strength (result - O)`` up to 1, above it the lift of the result; ``h x w x c`` floats, white is 1.
+
+    For methods that have no exponent and no curve.
+    """
+    if strength <= 1.0:
+        return np.asarray(observed + observed.dtype.type(strength) * (result - observed))
+    result = np.clip(result, 0.0, 1.0)
+    return result * lift_at(result.max(axis=-1, keepdims=True), LIFT * (strength - 1.0), HEADROOM)
 
 
 def curve_through(knots: Pixels) -> Pixels:

@@ -1,9 +1,9 @@
 r"""A photo small enough to answer a slider at once: the light is found once, the rest is applied anew.
 
-    result = curve_s(O / I^(s e)),  I = clip(a V + b, V / headroom, 1)
+    result = curve(O gain(V, I)),  I = clip(a V + b, V / headroom, 1)
 
-``a``, ``b``, the exponent ``e`` and the curve are found once, on the whole photo. Strength ``s``, headroom and
-denoising only change what is done with them.
+``a``, ``b`` and the tone at strength 1 are found once, on the whole photo. Strength, headroom and denoising only change
+what is done with them: see :meth:`tecu.lowlight.tone.Tone.with_strength`.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from tecu.lowlight.grid import enlarge, shrink, whitepoint
 from tecu.lowlight.images import visible_pixels
 from tecu.lowlight.model import HEADROOM, MODELS
 from tecu.lowlight.render import finished, render
+from tecu.lowlight.tone import at_strength
 
 Pixels = np.ndarray[Any, Any]
 
@@ -80,7 +81,7 @@ class Scene:
         found = self.exposure
         tone = found.tone.with_strength(look.strength)
         light = illumination_at(self.brightest, found.slope, found.offset, look.headroom)
-        lifted = amplification(self.brightest, light, tone)
+        lifted = amplification(self.brightest, light, tone, look.headroom)
         return replace(found, tone=tone, amplification=lifted, headroom=look.headroom)
 
 
@@ -111,10 +112,10 @@ def rendered(preview: Photo, scene: Scene, look: Look) -> Pixels:
 
 
 def blended(pixels: Pixels, full: Pixels, strength: float) -> Pixels:
-    """A classical method at a strength: ``O + strength (result - O)``, ``full`` the result at strength 1."""
+    """A classical method at a strength, as the enhancer does it; ``full`` is the result at strength 1."""
     white = np.float32(whitepoint(pixels.dtype))
-    observed, result = pixels.astype(np.float32) / white, full.astype(np.float32) / white
-    return finished(observed + np.float32(strength) * (result - observed), pixels)
+    observed, result = (_channels(part).astype(np.float32) / white for part in (pixels, full))
+    return finished(at_strength(observed, result, strength).reshape(pixels.shape), pixels)
 
 
 def layer(values: Pixels) -> Pixels:
