@@ -31,7 +31,8 @@ FAULT_CODES = {"output": UNWRITABLE, "input": INPUT_FAILED, "part": PART_MISSING
 @click.option("-o", "--output", "out", metavar="OUT", help="File, folder, or '-'. Without it: NAME-enhanced beside IN.")
 @click.option("-r", "--recursive", is_flag=True, help="Look into folders of folders; their tree is mirrored.")
 @click.option("-j", "--jobs", type=click.IntRange(1, 256), default=1, show_default=True, help="Processes at a time.")
-@click.option("-s", "--strength", type=float, default=1.0, show_default=True, help="0 changes nothing, 1 is full.")
+@click.option("-s", "--strength", type=float, default=1.0, show_default=True,
+              help="0 changes nothing, above 1 (up to 2) shadows are lifted further.")  # fmt: skip
 @click.option("--headroom", type=float, default=HEADROOM, show_default=True,
               help="How near to white (1) the light may bring a pixel; less keeps highlights calmer.")  # fmt: skip
 @click.option("--no-denoise", is_flag=True, help="Leave the noise that the brightening shows.")
