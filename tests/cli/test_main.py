@@ -34,6 +34,15 @@ def test_version(capsys):
     assert capsys.readouterr().out == f"tecu {version('tecu')}\n"
 
 
+def test_the_package_is_the_command_line():
+    """``python -m tecu`` answers as ``tecu`` does, exit codes too."""
+    for arguments, code in ((["--version"], 0), (["nonsense"], 1)):
+        ways = [["-m", "tecu"], ["-c", "import sys; from tecu.cli.main import main; sys.exit(main())"]]
+        runs = [subprocess.run([sys.executable, *way, *arguments], capture_output=True) for way in ways]
+        assert [run.returncode for run in runs] == [code, code]
+        assert (runs[0].stdout, runs[0].stderr) == (runs[1].stdout, runs[1].stderr)
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
