@@ -41,16 +41,27 @@ def pictures(
         raise ValueError(
             f"pictures must have the same size, got {first.size} ({names[0]}) and {second.size} ({names[1]})"
         )
-    left, right = html.escape(names[0]), html.escape(names[1])
+    left, right, about = html.escape(names[0]), html.escape(names[1]), html.escape(title)
     told = f"<figcaption>{html.escape(caption)}</figcaption>" if caption else ""
     body = (
         f'<figure class="divider"><span class="stage">'
         f'<img src="{_encoded(first, longest)}" alt="{left}"><img src="{_encoded(second, longest)}" alt="{right}">'
-        f'<input type="range" min="0" max="100" value="50" aria-label="how much of {left} is shown, against {right}">'
+        f'<input type="range" min="0" max="100" value="50" '
+        f'aria-label="{about}: how much of {left} is shown, against {right}">'
         f'<span class="edge"></span><span class="name first">{left}</span><span class="name second">{right}</span>'
         f"</span>{told}</figure>"
     )
     return Section(title, body)
+
+
+def reduced(picture: Any, profile: bytes | None = None, longest: int = LONGEST) -> Any:
+    """A picture as a PIL image of the size it has on a page, so that the large one need not be held for long.
+
+    >>> import numpy as np
+    >>> reduced(np.zeros((400, 800, 3), np.uint8), longest=200).size
+    (200, 100)
+    """
+    return _smaller(_image(picture, "picture", profile), longest)
 
 
 def atoms(components: Any, shape: tuple[int, ...] | None = None, *, title: str = "Atoms", usage: Any = None) -> Section:
@@ -140,11 +151,19 @@ def _image(picture: Any, name: str, profile: bytes | None) -> Any:
     return image
 
 
+def _smaller(image: Any, longest: int) -> Any:
+    scale = longest / max(image.size)
+    if scale >= 1:
+        return image
+    size = [max(1, round(scale * side)) for side in image.size]
+    return image.resize(
+        size, 1, reducing_gap=3.0
+    )  # 1: Lanczos, after means of whole cells
+
+
 def _encoded(image: Any, longest: int) -> str:
     """JPEG where there is no transparency; small pictures as PNG, so that no artefact of ours is compared."""
-    scale = longest / max(image.size)
-    if scale < 1:
-        image = image.resize([max(1, round(scale * side)) for side in image.size], 1)  # 1: Lanczos
+    image = _smaller(image, longest)
     profile = image.info.get("icc_profile") or b""
     if profile[16:20] != (b"GRAY" if image.mode == "L" else b"RGB "):  # of the colours before a conversion, say
         profile = b""
