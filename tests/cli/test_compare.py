@@ -1,4 +1,4 @@
-"""``tecu compare``, ``tecu enhance --report``, ``tecu dictionary fit --report``: pages, figures on them, exit codes."""
+"""``tecu compare``, ``tecu dictionary fit --report``: pages, figures on them, exit codes."""
 
 import base64
 import re
@@ -134,61 +134,6 @@ def test_a_missing_part_gives_3(folder, capsys, monkeypatch):
     assert not (folder / "out.png").exists()
     assert main(["dictionary", "fit", "X.npy", "-o", "model.npz", "--report", "page.html"]) == 3
     assert "pip install tecu[report]" in capsys.readouterr().err
-
-
-# ---- tecu enhance --report ----
-
-
-def test_enhance_report_shows_before_and_after_and_the_verdict(folder, capsys):
-    arguments = ["enhance", "dark.png", "mirrored.png", "-o", "out", "--report", "page.html"]
-    assert main(arguments) == 0
-    page = (folder / "page.html").read_text(encoding="utf-8")
-    assert page.count('<input type="range"') == 2
-    reason = Enhancer().decompose(DARK).certificate.reason
-    assert f"The certificate of its decomposition {reason}" in page
-    assert main(arguments) == 5  # the page is there already
-
-
-def test_a_run_that_goes_on_makes_its_page_anew_with_what_it_skipped(folder, capsys):
-    assert main(["enhance", "dark.png", "-o", "out/", "--report", "page.html"]) == 0
-    (folder / "out" / "good.png").write_bytes(b"no photo")
-    Image.fromarray(PHOTO[:9]).save("out/small.png")  # neither comes from the photo of its name
-    first = (folder / "out" / "dark.png").read_bytes()
-    inputs = ["dark.png", "mirrored.png", "good.png", "small.png"]
-    assert main(["enhance", *inputs, "-o", "out", "--report", "page.html", "--skip-existing"]) == 0
-    assert "1 done, 3 skipped" in capsys.readouterr().err
-    page = (folder / "page.html").read_text(encoding="utf-8")
-    assert page.count('<input type="range"') == 2
-    assert page.count("its result was there already.") == 1
-    assert page.count("The certificate of its decomposition") == 1  # of what this run has made
-    assert (folder / "out" / "dark.png").read_bytes() == first
-
-
-def test_a_run_that_goes_on_leaves_other_pages_alone(folder, capsys):
-    (folder / "page.html").write_text("<title>mine</title>")
-    (folder / "link.html").symlink_to("nowhere")
-    sentences = {
-        "page.html": "page.html exists already and is not a page of tecu enhance; give --report another name",
-        "link.html": "link.html exists already and is not a page of tecu enhance; give --report another name",
-        "dark.png": "dark.png is an input, which is never written over",
-    }
-    for name, sentence in sentences.items():
-        assert main(["enhance", "dark.png", "-o", "out/", "--report", name, "--skip-existing"]) == 5
-        assert sentence in capsys.readouterr().err
-    assert (folder / "page.html").read_text() == "<title>mine</title>"
-    assert not (folder / "out").exists()  # found out before the first photo
-
-
-def test_enhance_report_of_a_method_without_a_decomposition(folder):
-    assert main(["enhance", "dark.png", "-o", "out.png", "--method", "he", "--report", "page.html"]) == 0
-    page = (folder / "page.html").read_text(encoding="utf-8")
-    assert page.count('<input type="range"') == 1
-    assert "certificate" not in page
-
-
-def test_enhance_report_that_cannot_be_written_gives_5(folder, capsys):
-    assert main(["enhance", "dark.png", "-o", "out.png", "--report", "nowhere/page.html"]) == 5
-    assert not (folder / "out.png").exists()  # found out before the first photo
 
 
 @pytest.mark.parametrize(

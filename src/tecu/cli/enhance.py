@@ -95,6 +95,8 @@ def enhance(
     to_stream = any(task.target == STREAM for task in tasks)
     if scheduler is not None and any(STREAM in (task.source, task.target) for task in tasks):
         raise click.UsageError("--scheduler: the standard streams are not on a cluster; name files")
+    if page is not None and any(STREAM in (task.source, task.target) for task in tasks):
+        raise click.UsageError("--report: the page shows files before and after; name files instead of '-'")
     if to_stream and (as_json or decompose):
         raise click.UsageError("standard output takes the picture: leave out --json and --decompose")
     warnings.filterwarnings("ignore", module="PIL")  # remarks on damaged EXIF; what matters is in the notes
@@ -126,6 +128,8 @@ def enhance(
         rest = "no half file was left" if scheduler is None else "the workers finish what they have begun"
         click.echo(f"{done} of {len(tasks)} done; {rest}.", err=True)
         raise
+    places = {task.source: place for place, task in enumerate(tasks)}  # several processes end in another order
+    outcomes.sort(key=lambda outcome: places.get(outcome.source, -1))
     _report(outcomes, time.perf_counter() - started, as_json, quiet=to_stream)
     if page is not None:
         _write_page(page, outcomes, settings)

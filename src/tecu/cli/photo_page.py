@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tecu.atomic import as_text
 from tecu.lowlight.batch import Outcome, Settings, make_enhancer
-from tecu.lowlight.files import PhotoError, read_photo
+from tecu.lowlight.files import Photo, PhotoError, read_photo
+from tecu.lowlight.grid import LONGEST_SIDE
 from tecu.lowlight.images import visible_pixels
-from tecu.lowlight.plan import STREAM, Task
+from tecu.lowlight.model import MODELS
+from tecu.lowlight.plan import Task
+
+if TYPE_CHECKING:
+    from tecu.report import Section
 
 TITLE = "Enhanced photos"
 MOST_PHOTOS = 50  # on one page: beyond that no browser is happy
@@ -19,19 +25,26 @@ MOST_PLOTTED = 5  # photos whose convergence is drawn
 
 def write_photo_page(path: str, outcomes: Sequence[Outcome], settings: Settings) -> None:
     """Write the page; needs ``tecu[report]``. Photos that were skipped stand there with the results they had."""
-    from tecu.report import Section, write_page
+    from tecu.report import write_page
 
-    done = [outcome for outcome in outcomes if _is_photo(outcome)]
+    done = [outcome for outcome in outcomes if outcome.status != "failed" and not _is_video(outcome)]
+    failed = [as_text(outcome.reason or outcome.source) for outcome in outcomes if outcome.status == "failed"]
+    absent = [
+        f"{as_text(outcome.source)} is a video."
+        for outcome in outcomes
+        if outcome.status != "failed" and _is_video(outcome)
+    ]
     enhancer = make_enhancer(settings)
     sections: list[Section] = []
     for outcome in done[:MOST_PHOTOS]:
-        sections += _sections(outcome, enhancer, settings, plots=len(done) <= MOST_PLOTTED)
-    left_out = len(done) - MOST_PHOTOS
-    lead = (
-        f"Method {settings.method}, strength {settings.strength:g}; {len(done)} photo{'' if len(done) == 1 else 's'}."
-    )
-    lead += f" The last {left_out} are not shown." if left_out > 0 else ""
-    write_page(path, TITLE, sections, lead, overwrite=settings.overwrite or is_made_anew(path, settings))
+        try:
+            sections += _sections(outcome, enhancer, settings, plots=len(done) <= MOST_PLOTTED)
+        except PhotoError as error:  # someone moved it since; the others can still be shown
+            absent.append(as_text(str(error)))
+    absent += [f"{as_text(outcome.source)}: a page shows {MOST_PHOTOS} photos." for outcome in done[MOST_PHOTOS:]]
+    lists = [*_listed("What failed", failed), *sections, *_listed("What is not shown", absent)]
+    lead = _lead(len(done), len(failed), settings)
+    write_page(path, TITLE, lists, lead, overwrite=settings.overwrite or is_made_anew(path, settings))
 
 
 def is_made_anew(path: str, settings: Settings) -> bool:
@@ -45,41 +58,57 @@ def is_made_anew(path: str, settings: Settings) -> bool:
         return False
 
 
-def _is_photo(outcome: Outcome) -> bool:
-    return (
-        outcome.status != "failed"
-        and STREAM not in (outcome.source, outcome.target)
-        and not Task(outcome.source, outcome.target).is_video
-    )
+def _is_video(outcome: Outcome) -> bool:
+    return Task(outcome.source, outcome.target).is_video
 
 
-def _sections(outcome: Outcome, enhancer: Any, settings: Settings, plots: bool) -> list[Any]:
+def _lead(photos: int, failed: int, settings: Settings) -> str:
+    """How the photos were made, in so far as it had a say, and how many there are."""
+    said = [f"Method {settings.method}", f"strength {settings.strength:g}"]
+    if settings.method in MODELS:
+        said += [f"headroom {settings.headroom:g}", "noise removed" if settings.denoise else "noise left as it is"]
+    if settings.model is not None:
+        said.append(f"network {as_text(settings.model)}")
+    count = f"{photos} photo{'' if photos == 1 else 's'}" + (f", {failed} failed" if failed else "")
+    lead = f"{', '.join(said)}; {count}."
+    if settings.method in MODELS and photos:
+        lead += (
+            f" A certificate is that of the run behind the result: the light of a photo is found on a grid of at most "
+            f"{LONGEST_SIDE} pixels a side."
+        )
+    return lead
+
+
+def _listed(title: str, sentences: Sequence[str]) -> list[Section]:
+    from tecu.report import Section
+
+    items = "".join(f"<li>{html.escape(sentence)}</li>" for sentence in sentences)
+    return [Section(title, f"<ul>{items}</ul>")] if sentences else []
+
+
+def _sections(outcome: Outcome, enhancer: Any, settings: Settings, plots: bool) -> list[Section]:
+    """A photo before and after; of each file at a time only one is held at its full size."""
     from tecu.report import pictures, run
+    from tecu.report.images import reduced
 
-    try:
-        before = read_photo(outcome.source, max_pixels=settings.max_pixels)
-        after = read_photo(outcome.target, max_pixels=settings.max_pixels)
-    except PhotoError:  # someone moved it since; the others can still be shown
-        return []
-    if after.size != before.size:  # a file that was there already may be anything
-        return []
+    before = read_photo(outcome.source, max_pixels=settings.max_pixels)
+    size, small = before.size, reduced(before.pixels, before.metadata.icc)
     skipped = outcome.status == "skipped"
-    parts = None if skipped else _parts(enhancer, visible_pixels(before.alpha, before.pixels))
-    verdict = "" if parts is None else f" The certificate of its decomposition {parts.certificate.reason}"
+    found = None if skipped or settings.method not in MODELS else enhancer.on_grid(_visible(before))
+    del before
+    after = read_photo(outcome.target, max_pixels=settings.max_pixels)
+    if after.size != size:  # a file that was there already may be anything
+        columns, rows = size
+        raise PhotoError(f"{as_text(outcome.target)} does not have the {columns} x {rows} pixels of its photo")
+    verdict = "" if found is None else f" The certificate of its decomposition {found.certificate.reason}"
     how = "its result was there already" if skipped else f"{outcome.seconds:.2f} s"
     title = as_text(outcome.source)
-    caption = " ".join([f"{before.size[0]} x {before.size[1]} pixels, {how}.{verdict}", *outcome.notes])
-    profiles = (before.metadata.icc, after.metadata.icc)
-    sections = [pictures(before.pixels, after.pixels, title=title, caption=caption, profiles=profiles)]
-    if parts is not None and plots:
-        sections += [replace(s, title=f"{title}: {s.title}") for s in run(parts.history, parts.certificate)]
+    caption = " ".join([f"{size[0]} x {size[1]} pixels, {how}.{verdict}", *outcome.notes])
+    sections = [pictures(small, reduced(after.pixels, after.metadata.icc), title=title, caption=caption)]
+    if found is not None and plots:
+        sections += [replace(s, title=f"{title}: {s.title}") for s in run(found.history, found.certificate)]
     return sections
 
 
-def _parts(enhancer: Any, pixels: Any) -> Any:
-    """The decomposition of a method that has one."""
-    try:
-        parts = enhancer.decompose(pixels)
-    except (ValueError, AttributeError):
-        return None
-    return parts if getattr(parts, "certificate", None) is not None else None
+def _visible(photo: Photo) -> Any:
+    return visible_pixels(photo.alpha, photo.pixels)

@@ -24,7 +24,7 @@ from tecu.lowlight.exposure import (
 from tecu.lowlight.features import brightest_of
 from tecu.lowlight.grid import enlarge, following, shrink, whitepoint
 from tecu.lowlight.images import pictures, through
-from tecu.lowlight.model import HEADROOM, MODELS, decompose, illumination
+from tecu.lowlight.model import HEADROOM, MODELS, Decomposition, decompose, illumination
 from tecu.lowlight.network import Network, Proposal, default_network
 from tecu.lowlight.render import render
 from tecu.lowlight.tone import highlights_of
@@ -137,14 +137,8 @@ class Enhancer:
 
     def decompose(self, image: Any) -> Parts:
         """Illumination, reflectance, certificate and history of one picture."""
-        found = pictures(image)
-        if len(found) != 1:
-            raise ValueError(f"decompose takes one picture, got a batch of {len(found)}")
-        if self._classical is not None:
-            raise ValueError(f"decompose: method {self.method!r} has no decomposition; {_names()} have one")
-        pixels = found[0]
-        scene = self._scene(pixels)
-        parts = decompose(scene.brightest, scene.guess, self.method)
+        pixels = self._one(image, "decompose")
+        scene, parts = self._found(pixels)
         exposure = self._exposure(scene, parts.illumination)
         observed = pixels.astype(np.float32) / np.float32(whitepoint(pixels.dtype))
         light = exposure.light(
@@ -154,6 +148,13 @@ class Enhancer:
         if np.ndim(image) == 2:
             reflectance = reflectance[..., 0]
         return Parts(light, reflectance, parts.certificate, parts.history)
+
+    def on_grid(self, image: Any) -> Decomposition:
+        """The decomposition as it is found, on a grid whose longest side is 112, whatever the size of the picture.
+
+        Its certificate and history are those of :meth:`decompose`, and of the run behind the enhanced picture.
+        """
+        return self._found(self._one(image, "on_grid"))[1]
 
     def analyse(self, image: Any) -> Exposure:
         """What the picture needs: illumination on the grid, tone, noise."""
@@ -167,6 +168,18 @@ class Enhancer:
         if self.strength == 0.0:
             return through(image, np.copy)
         return through(image, lambda pixels: render(pixels, exposure, self.denoise))
+
+    def _one(self, image: Any, caller: str) -> Pixels:
+        found = pictures(image)
+        if len(found) != 1:
+            raise ValueError(f"{caller} takes one picture, got a batch of {len(found)}")
+        if self._classical is not None:
+            raise ValueError(f"{caller}: method {self.method!r} has no decomposition; {_names()} have one")
+        return found[0]
+
+    def _found(self, pixels: Pixels) -> tuple[_Scene, Decomposition]:
+        scene = self._scene(pixels)
+        return scene, decompose(scene.brightest, scene.guess, self.method)
 
     def _enhance(self, pixels: Pixels) -> Pixels:
         if self.strength == 0.0:
