@@ -61,6 +61,16 @@ def test_pil_images(mode):
         assert result.mode == image.mode
 
 
+def test_torch_tensors_of_half_precision_keep_their_kind():
+    torch = pytest.importorskip("torch")
+    exact = torch.from_numpy(DARK.astype(np.float32) / 255)
+    for kind in (torch.float16, torch.bfloat16):
+        short = exact.to(kind)
+        result = enhance(short)
+        assert result.dtype is kind
+        assert torch.equal(result, enhance(short.to(torch.float32)).to(kind))
+
+
 def test_torch_tensors():
     torch = pytest.importorskip("torch")
     image = torch.from_numpy(DARK.copy())

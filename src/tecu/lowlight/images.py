@@ -27,8 +27,11 @@ def through(image: Any, work: Picture) -> Any:
         return _through_pil(image, work)
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(image, torch.Tensor):
-        result = _through_array(image.detach().cpu().numpy(), work)
-        return torch.from_numpy(np.ascontiguousarray(result)).to(image.device)
+        held = image.detach().cpu()
+        if held.is_floating_point() and held.dtype not in (torch.float16, torch.float32, torch.float64):
+            held = held.to(torch.float32)  # bfloat16 and shorter: NumPy has no such kinds
+        result = _through_array(held.numpy(), work)
+        return torch.from_numpy(np.ascontiguousarray(result)).to(image.device, image.dtype)
     return _through_array(_checked(image), work)
 
 
