@@ -4,6 +4,7 @@ import contextlib
 import io
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -17,7 +18,9 @@ from skimage import data
 import tecu.lowlight
 from stand_ins import hear_interrupts
 from tecu.cli.main import main
-from tecu.lowlight import batch
+from tecu.lowlight import batch, model
+from tecu.lowlight.classical import METHODS
+from tecu.lowlight.enhancer import LEAST_HEADROOM, MOST_HEADROOM, STRONGEST
 from tecu.lowlight.files import read_photo
 
 PHOTO = data.astronaut()[60:124, 150:230]
@@ -41,6 +44,10 @@ class Negative:
     def decompose(self, pixels):
         light = pixels.max(axis=-1) / 255
         return types.SimpleNamespace(illumination=light, reflectance=np.ones_like(pixels, float), certificate=None)
+
+    def on_grid(self, pixels):
+        dark = np.full((8, 8), 0.25)
+        return model.decompose(dark, dark)
 
 
 @pytest.fixture(autouse=True)
@@ -134,6 +141,64 @@ def test_report_as_json(photo, tmp_path, capsys):
     assert by_name["c.jpg"]["notes"] == ["CMYK was converted to RGB"]
     assert by_name["bad.png"]["status"] == "failed"
     assert "not a photo" in by_name["bad.png"]["reason"]
+
+
+def test_files_of_a_folder_that_are_no_photos_are_counted(tmp_path, capsys):
+    for name in ("a.png", "b.gif", "c.txt", ".hidden", "my.onnx"):
+        (tmp_path / name).write_bytes(png())
+    shown = tmp_path / "page.html"
+    shown.write_text("an older page")
+    options = ["--model", str(tmp_path / "my.onnx"), "--report", str(shown), "--overwrite", "--method", "paper"]
+    for method, count in ((options, 2), ([], 4)):
+        arguments = ["enhance", str(tmp_path), "-o", str(tmp_path / "out"), "--json", "--overwrite", *method]
+        assert main(arguments) == 0
+        captured = capsys.readouterr()
+        assert json.loads(captured.out)["left_out"] == count
+        assert f"; {count} other files left out\n" in captured.err
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "d.ppm").write_bytes(b"x")
+    assert main(["enhance", str(tmp_path / "sub"), "-o", str(tmp_path / "out")]) == 2
+    assert "; 1 other file left out\n" in capsys.readouterr().err
+    assert main(["enhance", str(tmp_path / "a.png"), "-o", str(tmp_path / "b.png")]) == 0
+    assert "left out" not in capsys.readouterr().err  # what is named outright leaves nothing out
+
+
+def test_a_stereo_photo_in_a_folder_is_taken(tmp_path, capsys):
+    (tmp_path / "in").mkdir()
+    second = Image.fromarray(PHOTO[::-1].copy())
+    Image.fromarray(PHOTO).save(tmp_path / "in" / "a.mpo", "MPO", save_all=True, append_images=[second])
+    assert main(["enhance", str(tmp_path / "in"), "-o", str(tmp_path / "out")]) == 0
+    with Image.open(tmp_path / "out" / "a.jpg") as image:
+        assert image.format == "JPEG"
+        assert np.abs(np.asarray(image) - (255.0 - PHOTO)).mean() < 12
+    assert "only the first of the file's 2 pictures was taken" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("option", "more"), [("--headroom", ["0.97"]), ("--no-denoise", [])])
+def test_options_that_would_change_nothing_are_refused(photo, tmp_path, option, more, monkeypatch, capsys):
+    monkeypatch.undo()
+    target = tmp_path / "b.png"
+    assert main(["enhance", str(photo), "-o", str(target), "--method", "he", option, *more]) == 1
+    assert f"{option}: method 'he' does not know it; tecu, " in capsys.readouterr().err
+    assert not target.exists()
+    assert main(["enhance", str(photo), "-o", str(target), "--method", "he"]) == 0
+
+
+@pytest.mark.parametrize("inputs", [["PHOTO", "-o", "-"], ["-"]], ids=" ".join)
+def test_no_picture_is_poured_into_a_terminal(photo, inputs, monkeypatch, capsys):
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    assert main(["enhance", *(str(photo) if word == "PHOTO" else word for word in inputs)]) == 1
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "standard output is a terminal" in captured.err
+
+
+def test_the_help_tells_every_method_and_the_ranges(capsys):
+    assert main(["enhance", "--help"]) == 0
+    words = " ".join(capsys.readouterr().out.split())
+    assert not [name for name in METHODS if not re.search(rf"\b{name}\b", words)]
+    assert f"{LEAST_HEADROOM:g} to {MOST_HEADROOM:g}" in words
+    assert f"0 leaves the photo alone, 1 is what the network proposes, up to {STRONGEST:g} lifts more" in words
 
 
 def test_parts(photo, tmp_path, capsys):

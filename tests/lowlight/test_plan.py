@@ -4,7 +4,8 @@ import os
 
 import pytest
 
-from tecu.lowlight.plan import Task, plan
+from tecu.lowlight.files import READABLE
+from tecu.lowlight.plan import Task, plan, survey
 
 
 def touch(*paths):
@@ -190,3 +191,34 @@ def test_a_file_spelled_in_two_ways_is_done_once(tmp_path, monkeypatch):
     tasks, refusals = plan(["a.jpg", "./a.jpg"], "out")
     assert len(tasks) == 1
     assert refusals == []
+
+
+def others_of(folder, *more, **options):
+    return sorted(os.path.relpath(path, folder) for path in survey([str(folder), *more], None, **options).others)
+
+
+def test_what_a_folder_holds_beside_photos_is_counted_but_for_hidden_files_and_results(tmp_path):
+    touch(*(tmp_path / name for name in ("a.jpg", "b.gif", "c.ppm", "no_suffix", "clip.mp4", "notes.txt")))
+    touch(tmp_path / ".DS_Store", tmp_path / ".cache" / "index", tmp_path / "sub" / "d.txt")
+    touch(tmp_path / "a-enhanced.jpg", tmp_path / "a-enhanced-illumination.png", tmp_path / "clip-enhanced.mp4")
+    flat = ["b.gif", "c.ppm", "clip.mp4", "no_suffix", "notes.txt"]
+    assert others_of(tmp_path) == flat
+    assert others_of(tmp_path, recursive=True) == [*flat, "sub/d.txt"]
+    assert others_of(tmp_path, str(tmp_path), str(tmp_path / "sub" / "..")) == flat  # each once
+    named = [str(tmp_path / "clip.mp4"), str(tmp_path / "no_suffix")]
+    assert others_of(tmp_path, *named) == ["b.gif", "c.ppm", "notes.txt"]  # these two are taken
+
+
+def test_every_file_of_a_folder_is_taken_or_counted_or_a_result(tmp_path):
+    for suffix in (*READABLE, ".gif", ".txt", ".mp4", ""):
+        touch(tmp_path / f"of {suffix[1:]}{suffix}")
+    surveyed = survey([str(tmp_path)], str(tmp_path / "out"))
+    taken = {task.source for task in surveyed.tasks}
+    assert taken | set(surveyed.others) == {str(path) for path in tmp_path.iterdir()}
+    assert len(surveyed.others) == 4
+
+
+def test_pictures_of_a_stereo_camera_are_photos_and_become_jpeg(tmp_path):
+    touch(tmp_path / "a.MPO")
+    assert pairs(plan([str(tmp_path)], f"{tmp_path}/out")[0], tmp_path) == {"a.MPO": "out/a.jpg"}
+    assert pairs(plan([str(tmp_path)], None)[0], tmp_path) == {"a.MPO": "a-enhanced.jpg"}

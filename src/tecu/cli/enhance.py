@@ -12,16 +12,18 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from tecu.atomic import escaped
 from tecu.cli.main import INPUT_FAILED, PART_MISSING, UNWRITABLE, Unwritable, report_problem
 from tecu.cli.outputs import check_outputs, check_place, refuse_inputs, unwritten
 from tecu.cli.scheduler import connected, scheduler_option
 from tecu.lowlight.batch import Outcome, Settings, make_enhancer, results, run
+from tecu.lowlight.classical import METHODS
 from tecu.lowlight.files import MAX_PIXELS
 from tecu.lowlight.files.errors import shown
-from tecu.lowlight.model import HEADROOM
-from tecu.lowlight.plan import STREAM, Refusal, Task, plan
+from tecu.lowlight.model import HEADROOM, MODELS
+from tecu.lowlight.plan import STREAM, Refusal, Task, survey
 
 FAULT_CODES = {"output": UNWRITABLE, "input": INPUT_FAILED, "part": PART_MISSING}  # the first that occurs decides
 
@@ -32,13 +34,15 @@ FAULT_CODES = {"output": UNWRITABLE, "input": INPUT_FAILED, "part": PART_MISSING
 @click.option("-r", "--recursive", is_flag=True, help="Look into folders of folders; their tree is mirrored.")
 @click.option("-j", "--jobs", type=click.IntRange(1, 256), default=1, show_default=True, help="Processes at a time.")
 @click.option("-s", "--strength", type=float, default=1.0, show_default=True,
-              help="0 changes nothing, above 1 (up to 2) shadows are lifted further.")  # fmt: skip
+              help="0 leaves the photo alone, 1 is what the network proposes, up to 2 lifts the shadows further.")  # fmt: skip
 @click.option("--headroom", type=float, default=HEADROOM, show_default=True,
-              help="How near to white (1) the light may bring a pixel; less keeps highlights calmer.")  # fmt: skip
-@click.option("--no-denoise", is_flag=True, help="Leave the noise that the brightening shows.")
+              help="How near to white (1) the light may bring a pixel, 0.5 to 0.99; less keeps highlights calmer. "
+                   "Not with a classical method.")  # fmt: skip
 @click.option(
-    "--method", default="tecu", show_default=True, metavar="NAME", help="tecu, paper, pam or a classical one."
+    "--no-denoise", is_flag=True, help="Leave the noise that the brightening shows. Not with a classical method."
 )
+@click.option("--method", default="tecu", show_default=True, metavar="NAME",
+              help=f"tecu, paper, pam; a classical one: {', '.join(METHODS)}; or a module:function.")  # fmt: skip
 @click.option("--model", metavar="FILE", help="A network of your own (ONNX, from `tecu train`).")
 @click.option("--overwrite", is_flag=True, help="Replace results that exist; originals are never written over.")
 @click.option("--skip-existing", is_flag=True, help="Leave out photos whose result exists.")
@@ -49,7 +53,9 @@ FAULT_CODES = {"output": UNWRITABLE, "input": INPUT_FAILED, "part": PART_MISSING
 @click.option("--json", "as_json", is_flag=True, help="Report on standard output as JSON.")
 @click.option("--report", "page", metavar="PAGE", help="Also write an HTML page with each photo before and after.")
 @scheduler_option("Spread the photos over the workers")
+@click.pass_context
 def enhance(
+    ctx: click.Context,
     inputs: tuple[str, ...],
     out: str | None,
     recursive: bool,
@@ -71,8 +77,9 @@ def enhance(
     """Brighten dark photos and videos.
 
     IN is a file, a folder, a pattern or '-' (standard input). Originals are never touched; results are written whole or
-    not at all. JPEG, PNG, WebP, TIFF, AVIF and BMP are read and written; HEIF (becomes .jpg) and camera RAW (becomes
-    .tif) are read with tecu[heif] and tecu[raw]; videos need ffmpeg and are taken only if named outright.
+    not at all. JPEG, PNG, WebP, TIFF, AVIF and BMP are read and written; MPO (becomes .jpg) is read, and with tecu[heif]
+    and tecu[raw] HEIF (becomes .jpg) and camera RAW (becomes .tif); videos need ffmpeg and are taken only if named
+    outright.
     """
     if overwrite and skip_existing:
         raise click.UsageError("--overwrite and --skip-existing exclude each other")
@@ -89,9 +96,10 @@ def enhance(
         headroom,
     )
     try:
-        tasks, refusals = plan(inputs, out, recursive=recursive)
+        surveyed = survey(inputs, out, recursive=recursive)
     except ValueError as error:
         raise click.UsageError(str(error)) from error
+    tasks = surveyed.tasks
     to_stream = any(task.target == STREAM for task in tasks)
     if scheduler is not None and any(STREAM in (task.source, task.target) for task in tasks):
         raise click.UsageError("--scheduler: the standard streams are not on a cluster; name files")
@@ -99,13 +107,16 @@ def enhance(
         raise click.UsageError("--report: the page shows files before and after; name files instead of '-'")
     if to_stream and (as_json or decompose):
         raise click.UsageError("standard output takes the picture: leave out --json and --decompose")
+    if to_stream and sys.stdout.isatty():
+        raise click.UsageError("standard output is a terminal, which shows no picture; send it to a file or a pipe")
     warnings.filterwarnings("ignore", module="PIL")  # remarks on damaged EXIF; what matters is in the notes
     _check_files(tasks, settings, page)
     if tasks and not skip_existing and out not in (None, STREAM) and scheduler is None:
         check_place(tasks[0].target)  # all of them lie below it
-    outcomes = [_refused(refused) for refused in refusals]
+    outcomes = [_refused(refused) for refused in surveyed.refusals]
     if tasks and (problem := _enhancer_problem(settings)) is not None:
         return problem
+    _refuse_idle_options(ctx, method)
     if page is not None and (missing := report_problem()) is not None:
         click.echo(missing, err=True)
         return PART_MISSING
@@ -130,7 +141,8 @@ def enhance(
         raise
     places = {task.source: place for place, task in enumerate(tasks)}  # several processes end in another order
     outcomes.sort(key=lambda outcome: places.get(outcome.source, -1))
-    _report(outcomes, time.perf_counter() - started, as_json, quiet=to_stream)
+    left_out = _left_out(surveyed.others, [page, model])
+    _report(outcomes, time.perf_counter() - started, as_json, left_out, quiet=to_stream)
     if page is not None:
         _write_page(page, outcomes, settings)
     faults = {outcome.fault for outcome in outcomes}
@@ -181,8 +193,6 @@ def _check_page(page: str, inputs: list[str | None], settings: Settings) -> None
 
 def _enhancer_problem(settings: Settings) -> int | None:
     """Find out about a wrong method, strength or model before the first photo."""
-    from tecu.lowlight.model import MODELS
-
     if settings.decompose and settings.method not in MODELS:
         names = ", ".join(MODELS)
         raise click.UsageError(
@@ -196,6 +206,21 @@ def _enhancer_problem(settings: Settings) -> int | None:
         click.echo(str(error), err=True)
         return PART_MISSING
     return None
+
+
+def _refuse_idle_options(ctx: click.Context, method: str) -> None:
+    """Options that would change nothing: the classical methods know neither headroom nor our denoising."""
+    if method in MODELS:
+        return
+    for name, option in {"headroom": "--headroom", "no_denoise": "--no-denoise"}.items():
+        if ctx.get_parameter_source(name) is not ParameterSource.DEFAULT:
+            raise click.UsageError(f"{option}: method {method!r} does not know it; {', '.join(MODELS)} do")
+
+
+def _left_out(others: list[str], ours: list[str | None]) -> int:
+    """How many files in folders are neither photos nor files of this run."""
+    known = {os.path.realpath(path) for path in ours if path is not None}
+    return sum(os.path.realpath(path) not in known for path in others)
 
 
 def _write_page(page: str, outcomes: list[Outcome], settings: Settings) -> None:
@@ -231,17 +256,19 @@ def _progress(total: int) -> Iterator[tuple[Callable[[Outcome], None], Callable[
         yield advance, frames
 
 
-def _report(outcomes: list[Outcome], seconds: float, as_json: bool, quiet: bool) -> None:
+def _report(outcomes: list[Outcome], seconds: float, as_json: bool, left_out: int, quiet: bool) -> None:
     counts = {status: sum(o.status == status for o in outcomes) for status in ("done", "skipped", "failed")}
     for outcome in outcomes:
         for note in outcome.notes:
             click.echo(f"{shown(outcome.source)}: {escaped(note)}", err=True)
     if as_json:
         entries = [_as_dict(outcome) for outcome in outcomes]
-        click.echo(json.dumps({"seconds": round(seconds, 3), **counts, "results": entries}, indent=2))
+        told = {"seconds": round(seconds, 3), **counts, "left_out": left_out, "results": entries}
+        click.echo(json.dumps(told, indent=2))
     if not quiet or counts["failed"]:
         parts = [f"{number} {status}" for status, number in counts.items() if number or status == "done"]
-        click.echo(f"{', '.join(parts)} in {seconds:.1f} s", err=True)
+        rest = f"; {left_out} other file{'' if left_out == 1 else 's'} left out" if left_out else ""
+        click.echo(f"{', '.join(parts)} in {seconds:.1f} s{rest}", err=True)
     for outcome in outcomes:
         if outcome.reason:
             click.echo(click.style("failed: ", fg="red") + escaped(outcome.reason), err=True)

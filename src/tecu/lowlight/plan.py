@@ -5,12 +5,13 @@ from __future__ import annotations
 import glob
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from tecu.lowlight.files import READABLE, WRITABLE
 from tecu.lowlight.files.errors import shown
 from tecu.lowlight.files.foreign import HEIF_SUFFIXES, RAW_SUFFIXES
+from tecu.lowlight.files.read import MPO_SUFFIXES
 
 STREAM = "-"
 PARTS = ("illumination", "reflectance")  # of a decomposition, written beside the result
@@ -40,23 +41,44 @@ class Refusal:
     unwritable: bool = False
 
 
-def plan(inputs: Sequence[str], out: str | None, *, recursive: bool = False) -> tuple[list[Task], list[Refusal]]:
-    """Files, folders (their tree is mirrored) and patterns to tasks; no target is an original or occurs twice.
+@dataclass
+class Survey:
+    """What the inputs hold: tasks, what cannot be one, and the files in folders that are left out as no photos.
 
-    ``out`` is a file if there is a single input file and the name has the suffix of a photo or a video; otherwise a
-    folder. Without it ``a.jpg`` becomes ``a-enhanced.jpg`` beside it.
+    Hidden files and results of earlier runs are not among ``others``.
+    """
+
+    tasks: list[Task] = field(default_factory=list)
+    refusals: list[Refusal] = field(default_factory=list)
+    others: list[str] = field(default_factory=list)
+
+
+def plan(inputs: Sequence[str], out: str | None, *, recursive: bool = False) -> tuple[list[Task], list[Refusal]]:
+    """Tasks and refusals of a :func:`survey`.
 
     >>> plan(["-"], None)
     ([Task(source='-', target='-')], [])
     """
+    surveyed = survey(inputs, out, recursive=recursive)
+    return surveyed.tasks, surveyed.refusals
+
+
+def survey(inputs: Sequence[str], out: str | None, *, recursive: bool = False) -> Survey:
+    """Files, folders (their tree is mirrored) and patterns to tasks; no target is an original or occurs twice.
+
+    ``out`` is a file if there is a single input file and the name has the suffix of a photo or a video; otherwise a
+    folder. Without it ``a.jpg`` becomes ``a-enhanced.jpg`` beside it.
+    """
     if not inputs:
         raise ValueError("give at least one file or folder")
     if STREAM in inputs or out == STREAM:
-        return [_stream(inputs, out)], []
-    found, refusals = _found(inputs, recursive, out)
+        return Survey([_stream(inputs, out)])
+    result = Survey()
+    found = _found(inputs, recursive, out, result)
     as_file = _is_file(inputs, out)
     tasks = [Task(source, _target(source, below, out, as_file)) for source, below in found]
-    return _checked(tasks, refusals)
+    result.tasks = _checked(tasks, result.refusals)
+    return result
 
 
 def _stream(inputs: Sequence[str], out: str | None) -> Task:
@@ -71,35 +93,39 @@ def _stream(inputs: Sequence[str], out: str | None) -> Task:
     return Task(source, target)
 
 
-def _found(inputs: Sequence[str], recursive: bool, out: str | None) -> tuple[list[tuple[str, str]], list[Refusal]]:
+def _found(inputs: Sequence[str], recursive: bool, out: str | None, result: Survey) -> list[tuple[str, str]]:
     """Pairs of a file and its path below the folder it was found in (its bare name if it was named outright)."""
     found: dict[str, tuple[str, str]] = {}  # a file named twice, or in two ways, is done once
-    refusals = []
+    others: dict[str, str] = {}
     for given in inputs:
         paths = [given]
         if not os.path.lexists(given) and _WILD & set(given):
             paths = sorted(glob.glob(given, recursive=True))
             if not paths:
-                refusals.append(Refusal(given, f"nothing matches {shown(given)}"))
+                result.refusals.append(Refusal(given, f"nothing matches {shown(given)}"))
         for path in paths:
             if not os.path.isdir(path):
                 found.setdefault(os.path.abspath(path), (path, os.path.basename(path)))
                 continue
-            before = len(refusals)
-            inside = list(_walk(path, recursive, out, refusals))
+            before = len(result.refusals)
+            inside = list(_walk(path, recursive, out, result.refusals, others))
             for file in inside:
                 found.setdefault(os.path.abspath(file), (file, os.path.relpath(file, path)))
-            if not inside and len(refusals) == before:
+            if not inside and len(result.refusals) == before:
                 hint = "" if recursive else "; -r looks into its folders too"
-                refusals.append(Refusal(path, f"{shown(path)} holds no photos{hint}"))
-    return list(found.values()), refusals
+                result.refusals.append(Refusal(path, f"{shown(path)} holds no photos{hint}"))
+    result.others = [path for place, path in others.items() if place not in found]  # a video may be named outright
+    return list(found.values())
 
 
-def _walk(folder: str, recursive: bool, out: str | None, refusals: list[Refusal]) -> Iterator[str]:
+def _walk(
+    folder: str, recursive: bool, out: str | None, refusals: list[Refusal], others: dict[str, str]
+) -> Iterator[str]:
     """Photos in ``folder`` by their suffix, in order; links to folders are not followed.
 
     Results of an earlier run are none: ``out`` is not entered, and without one ``a-enhanced.jpg`` beside ``a.jpg`` is
-    left out. Folders that cannot be read are refused.
+    left out. Folders that cannot be read are refused. Files that are neither photos, results nor hidden go to
+    ``others``, by their absolute paths.
     """
 
     def closed(error: OSError) -> None:
@@ -109,9 +135,20 @@ def _walk(folder: str, recursive: bool, out: str | None, refusals: list[Refusal]
     results = None if out is None else os.path.realpath(out)
     for root, folders, files in os.walk(folder, onerror=closed):
         folders[:] = sorted(f for f in folders if recursive and os.path.realpath(os.path.join(root, f)) != results)
-        photos = [name for name in sorted(files) if os.path.splitext(name)[1].lower() in READABLE]
-        earlier = set() if out is not None else {beside for name in photos for beside in _results_beside(name)}
+        photos = [name for name in sorted(files) if _suffix(name) in READABLE]
+        videos = [name for name in files if _suffix(name) in VIDEO]
+        earlier = set() if out is not None else {made for name in photos + videos for made in _results_beside(name)}
         yield from (os.path.join(root, name) for name in photos if name not in earlier)
+        if any(part.startswith(".") for part in Path(os.path.relpath(root, folder)).parts):
+            continue
+        for name in sorted(files):
+            if _suffix(name) not in READABLE and name not in earlier and not name.startswith("."):
+                path = os.path.join(root, name)
+                others[os.path.abspath(path)] = path
+
+
+def _suffix(name: str) -> str:
+    return os.path.splitext(name)[1].lower()
 
 
 def _results_beside(name: str) -> list[str]:
@@ -153,8 +190,8 @@ def _is_file(inputs: Sequence[str], out: str | None) -> bool:
 def _target(source: str, below: str, out: str | None, as_file: bool) -> str:
     if as_file and out is not None:
         return out
-    suffix = os.path.splitext(below)[1].lower()
-    if suffix in HEIF_SUFFIXES:
+    suffix = _suffix(below)
+    if suffix in HEIF_SUFFIXES | MPO_SUFFIXES:
         below = os.path.splitext(below)[0] + ".jpg"
     elif suffix in RAW_SUFFIXES:
         below = os.path.splitext(below)[0] + ".tif"
@@ -164,8 +201,8 @@ def _target(source: str, below: str, out: str | None, as_file: bool) -> str:
     return os.path.join(os.path.dirname(source), f"{stem}-enhanced{suffix}")
 
 
-def _checked(tasks: list[Task], refusals: list[Refusal]) -> tuple[list[Task], list[Refusal]]:
-    """Without the tasks that would write over an original or over each other."""
+def _checked(tasks: list[Task], refusals: list[Refusal]) -> list[Task]:
+    """Without the tasks that would write over an original or over each other, which are refused."""
     originals = {identity for task in tasks if (identity := _identity(task.source)) is not None}
     taken: dict[str, str] = {}
     kept = []
@@ -180,7 +217,7 @@ def _checked(tasks: list[Task], refusals: list[Refusal]) -> tuple[list[Task], li
         else:
             taken[place] = task.source
             kept.append(task)
-    return kept, refusals
+    return kept
 
 
 def _identity(path: str) -> tuple[int, int] | None:

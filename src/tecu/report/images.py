@@ -156,9 +156,7 @@ def _smaller(image: Any, longest: int) -> Any:
     if scale >= 1:
         return image
     size = [max(1, round(scale * side)) for side in image.size]
-    return image.resize(
-        size, 1, reducing_gap=3.0
-    )  # 1: Lanczos, after means of whole cells
+    return image.resize(size, 1, reducing_gap=3.0)  # 1: Lanczos, after means of whole cells
 
 
 def _encoded(image: Any, longest: int) -> str:

@@ -33,7 +33,13 @@ FORMATS = {
     "AVIF": (".avif",),
     "BMP": (".bmp", ".dib"),
 }
-READABLE = frozenset(s for group in FORMATS.values() for s in group) | foreign.HEIF_SUFFIXES | foreign.RAW_SUFFIXES
+MPO_SUFFIXES = frozenset({".mpo"})  # a JPEG file with more pictures behind the first; read, not written
+READABLE = (
+    frozenset(s for group in FORMATS.values() for s in group)
+    | MPO_SUFFIXES
+    | foreign.HEIF_SUFFIXES
+    | foreign.RAW_SUFFIXES
+)
 """Suffixes (lower case) of the files taken from a folder; a file named outright is judged by its content."""
 
 Source = str | os.PathLike[str] | bytes | BinaryIO
