@@ -161,6 +161,34 @@ def test_two_methods_stand_side_by_side(photo_page):
     assert np.abs(light - light.mean(axis=2, keepdims=True)).max() < 12  # grey, up to the coarse colours of a JPEG
 
 
+def test_settings_that_a_classical_method_does_not_know_cannot_be_set(photo_page):
+    page = photo_page
+    headroom, denoise = page.locator("#headroom"), page.locator("#denoise")
+    for left, right, known in (
+        ("original", "lime", (False, False)),
+        ("illumination", "lime", (True, False)),
+        ("tecu", "lime", (True, True)),
+        ("original", "original", (True, True)),  # then tecu is what is downloaded
+        ("he", "lime", (False, False)),
+        ("original", "pam", (True, True)),
+    ):
+        page.locator("#left").select_option(left)
+        page.locator("#right").select_option(right)
+        assert (headroom.is_enabled(), denoise.is_enabled()) == known
+        assert (page.locator("#unknown").inner_text() == "") == all(known)
+        assert page.locator("#strength").is_enabled()
+    settled(page)
+
+
+def test_the_illumination_is_that_of_the_headroom(photo_page):
+    page = photo_page
+    page.locator("#right").select_option("illumination")
+    settled(page)
+    with page.expect_response(lambda answer: "what=illumination" in answer.url and "headroom=0.5" in answer.url):
+        page.locator("#headroom").fill("0.5")
+    settled(page)
+
+
 def test_a_download_keeps_the_metadata(photo_page):
     page = photo_page
     page.locator("#strength").fill("0.8")

@@ -72,6 +72,21 @@ def test_more_strength_is_brighter(page, jpeg):
     assert means[-1] > 2 * means[0]
 
 
+@pytest.mark.parametrize("headroom", [0.6, 0.97])
+@pytest.mark.parametrize("what", ["illumination", "reflectance"])
+def test_the_layers_are_those_that_the_command_line_writes_with_this_headroom(page, dark, what, headroom):
+    bright = np.clip(dark * 4.0, 0, 255).astype(np.uint8)  # so that the headroom has a say
+    photo = page.send(encoded(bright, "PNG"), "photo.png")
+    parts = Enhancer(headroom=headroom).decompose(bright)
+    expected = np.clip(getattr(parts, what), 0, 1)
+    expected = 255 * (expected if expected.ndim == 3 else expected[..., None])
+    box = {"x": 0, "y": 0, "width": bright.shape[1], "height": bright.shape[0]}
+    for path, more in (("view", {}), ("tile", box)):
+        asked = {"what": what, "headroom": headroom, **more}
+        shown = pixels_of(page.get(f"/photos/{photo['id']}/{path}", params=asked))
+        assert np.abs((shown - expected).mean(axis=2)).mean() < 2  # in grey: a quick JPEG has coarse colours
+
+
 def test_the_layers_multiply_to_the_photo(page, dark):
     photo = page.send(encoded(dark, "PNG"), "photo.png")
     light, surface = (

@@ -13,7 +13,6 @@ import numpy as np
 
 from tecu.lowlight import Enhancer
 from tecu.lowlight.batch import Settings, process
-from tecu.lowlight.enhancer import Parts
 from tecu.lowlight.files import Photo, PhotoError, encode_photo, read_photo
 from tecu.lowlight.files.photo import Encoding
 from tecu.lowlight.images import on_visible, visible_pixels
@@ -21,13 +20,10 @@ from tecu.lowlight.plan import Task, plan
 from tecu.report.words import certificate_html
 from tecu.serve.limits import Limits, Refused
 from tecu.serve.preview import (
-    ILLUMINATION,
     ORIGINAL,
-    REFLECTANCE,
     Look,
     Scene,
     blended,
-    layer,
     layer_part,
     rendered,
     smaller,
@@ -152,7 +148,9 @@ class StoredPhoto:
         if look.what == ORIGINAL:
             return preview
         if look.is_layer:
-            return Photo(self.cache.get((self.id, look.what), lambda: self._layer(look.what)), None, preview.metadata)
+            return Photo(
+                layer_part(self._seen(preview), self._scene("tecu").at(look), look.what), None, preview.metadata
+            )
         if look.is_model:
             return preview.with_pixels(rendered(preview, self._scene(look.what), look))
         full: Pixels = self.cache.get(
@@ -162,7 +160,7 @@ class StoredPhoto:
 
     def is_quick(self, look: Look) -> bool:
         """Whether :meth:`shown` has all it needs."""
-        known = look.what == ORIGINAL or look.what in self._scenes or (self.id, look.what) in self.cache
+        known = look.is_layer or look.what in self._scenes or (self.id, look.what) in self.cache
         return known and (self.id, "preview") in self.cache
 
     def thumbnail(self, look: Look) -> Photo:
@@ -172,10 +170,7 @@ class StoredPhoto:
     def run(self, method: str) -> dict[str, Any]:
         """How a method of the model found the light of the preview: the certificate in words, the curves in numbers."""
         if method not in self._runs:
-            parts = self._parts(method)
-            if method == "tecu":
-                self.cache.get((self.id, ILLUMINATION), lambda: layer(parts.illumination))
-                self.cache.get((self.id, REFLECTANCE), lambda: layer(parts.reflectance))
+            parts = Enhancer(method).on_grid(self._seen(self.preview))
             history = parts.history
             columns = {name: [_number(value) for value in history[name]] for name in COLUMNS if name in history}
             words = certificate_html(parts.certificate)
@@ -192,7 +187,7 @@ class StoredPhoto:
         if look.what == ORIGINAL:
             pixels = original[rows, columns]
         elif look.is_layer:
-            pixels, alpha = layer_part(original, self._scenes["tecu"].exposure, look.what, rows, columns), None
+            pixels, alpha = layer_part(original, self._scene("tecu").at(look), look.what, rows, columns), None
         else:
             full: Pixels = self.cache.get((self.id, look.key), lambda: on_visible(alpha, original, look.enhancer()))
             pixels = full[rows, columns]
@@ -220,11 +215,11 @@ class StoredPhoto:
     def _read(self) -> Photo:
         return read_photo(self.path, max_pixels=self.limits.pixels)
 
-    def _layer(self, what: str) -> Pixels:
-        return layer(getattr(self._parts(), what))
-
-    def _parts(self, method: str = "tecu") -> Parts:
-        return Enhancer(method).decompose(visible_pixels(self.preview.alpha, self.preview.pixels))
+    def _seen(self, preview: Photo) -> Pixels:
+        """The pixels of the preview, without those that its transparency hides."""
+        if preview.alpha is None:
+            return preview.pixels
+        return self.cache.get((self.id, "seen"), lambda: visible_pixels(preview.alpha, preview.pixels))
 
     def _scene(self, method: str) -> Scene:
         if method not in self._scenes:  # on the preview: the light is found on a still smaller grid

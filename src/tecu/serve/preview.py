@@ -29,6 +29,7 @@ Pixels = np.ndarray[Any, Any]
 LONGEST = 1600  # the longer side of a preview, in pixels
 ORIGINAL, ILLUMINATION, REFLECTANCE = "original", "illumination", "reflectance"
 LAYERS = (ORIGINAL, ILLUMINATION, REFLECTANCE)
+ALL = slice(None)
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class Look:
 
     @property
     def is_layer(self) -> bool:
-        """Whether the settings have no say in it."""
+        """Whether it is no method's result: of the settings only the headroom has a say, and not in the original."""
         return self.what in LAYERS
 
     @property
@@ -54,7 +55,7 @@ class Look:
     def key(self) -> Look:
         """The same for looks that show the same picture."""
         if self.is_layer:
-            return Look(self.what)
+            return Look(self.what) if self.what == ORIGINAL else Look(self.what, headroom=self.headroom)
         return self if self.is_model else Look(self.what, self.strength)
 
     def enhancer(self) -> Enhancer:
@@ -123,8 +124,8 @@ def layer(values: Pixels) -> Pixels:
     return np.asarray(np.rint(255 * np.clip(values, 0.0, 1.0)), dtype=np.uint8)
 
 
-def layer_part(pixels: Pixels, exposure: Exposure, what: str, rows: slice, columns: slice) -> Pixels:
-    """A part of a layer of the full-size photo: ``I`` there, or ``O / I``; the rest is not computed."""
+def layer_part(pixels: Pixels, exposure: Exposure, what: str, rows: slice = ALL, columns: slice = ALL) -> Pixels:
+    """A part of a layer of the photo, or all of it: ``I`` there, or ``O / I``; the rest is not computed."""
     part = pixels[rows, columns].astype(np.float32) / np.float32(whitepoint(pixels.dtype))
     slope, offset = (enlarge(plane, pixels.shape[:2], rows)[:, columns] for plane in (exposure.slope, exposure.offset))
     light = exposure.light(_channels(part), slope, offset)

@@ -55,11 +55,11 @@ export async function sendPhoto(file, tag) {
 
 export const removePhoto = (id) => asked(`${base}/photos/${id}`, { method: "DELETE" });
 
-// The same address for the same picture: settings have no say in the original and in the layers.
+// The same address for the same picture: no setting has a say in the original, and only the headroom in the layers.
 function query(look) {
   const { what, strength, denoise, headroom } = look;
-  const fixed = ["original", "illumination", "reflectance"].includes(what);
-  return new URLSearchParams(fixed ? { what } : { what, strength, denoise, headroom }).toString();
+  const layer = ["illumination", "reflectance"].includes(what) ? { what, headroom } : null;
+  return new URLSearchParams(what === "original" ? { what } : layer || { what, strength, denoise, headroom }).toString();
 }
 
 export const viewAddress = (id, look) => `${base}/photos/${id}/view?${query(look)}`;

@@ -169,8 +169,19 @@ const lookAt = (what) => ({ what, title: titles.get(what), ...chosen.settings })
 
 function look() {
   const left = byId("left").value, right = byId("right").value;
+  allow([left, right, methodOf()]);
   viewer.show(chosen, lookAt(left), lookAt(right));
   if (byId("run").open) showRun(chosen, modelOf());
+}
+
+// Headroom and denoising can be set where something that is shown or downloaded knows them; classical methods do not.
+function allow(looked) {
+  const model = looked.some((what) => page.models.includes(what));
+  byId("denoise").disabled = !model;
+  byId("headroom").disabled = !model && !looked.some((what) => ["illumination", "reflectance"].includes(what));
+  const unknown = ["headroom", "denoise"].filter((id) => byId(id).disabled).map((id) => (id === "denoise" ? "denoising" : id));
+  const names = unknown.join(" nor ");
+  byId("unknown").textContent = names ? `${methodOf()} knows ${unknown.length > 1 ? "neither" : "no"} ${names}.` : "";
 }
 
 // The method whose result is downloaded: that on the right, or on the left if the right is no method.
