@@ -77,9 +77,9 @@ def enhance(
     """Brighten dark photos and videos.
 
     IN is a file, a folder, a pattern or '-' (standard input). Originals are never touched; results are written whole or
-    not at all. JPEG, PNG, WebP, TIFF, AVIF and BMP are read and written; MPO (becomes .jpg) is read, and with tecu[heif]
-    and tecu[raw] HEIF (becomes .jpg) and camera RAW (becomes .tif); videos need ffmpeg and are taken only if named
-    outright.
+    not at all. JPEG, PNG, WebP, TIFF, AVIF and BMP are read and written; MPO (becomes .jpg) is read, and with
+    tecu[heif] and tecu[raw] HEIF (becomes .jpg) and camera RAW (becomes .tif); videos need ffmpeg and are taken only if
+    named outright.
     """
     if overwrite and skip_existing:
         raise click.UsageError("--overwrite and --skip-existing exclude each other")
