@@ -13,6 +13,7 @@ from problems import dictionary, three_blocks
 from tecu import Candidate, Outcome, Verdict, couplings, stop, strategies, terms
 from tecu.certificate import certify
 from tecu.inexact import estimate
+from tecu.state import VisitLog
 
 
 def run(problem, updates, start, count=12, **options):
@@ -347,3 +348,24 @@ def test_a_strategy_may_return_a_generator_instead_of_being_one():
     result = run(case.problem, {"W": tecu.ProxLinear(), "D": embed(Delegates())}, case.start)
     assert result.certificate.holds
     assert result.certificate.fallbacks == 0
+
+
+def test_a_rise_that_only_rounding_explains_is_told():
+    case = dictionary(0)
+    state = tecu.methods.palm(case.problem).run(case.start, stop.MaxIter(5)).state
+
+    def verdict_of(values):
+        visits = [
+            replace(visit, value=value, descent=1.0, weight=0.0, move=1e-3, slack=1.0)
+            for visit, value in zip(state.visits, values, strict=True)
+        ]
+        return certify(replace(state, start_value=100.0, visits=VisitLog(visits, len(visits))))
+
+    falling = 99.0 - np.arange(len(state.visits))
+    assert verdict_of(falling).verdict is Verdict.HOLDS
+    raised, broken = falling.copy(), falling.copy()
+    raised[4], broken[4] = falling[3] + 0.5, falling[3] + 1.5  # within the slack, and beyond
+    found = verdict_of(raised)
+    assert found.verdict is Verdict.HOLDS_TO_ROUNDING
+    assert "Phi rose by up to 0.5 in a visit" in found.reason
+    assert verdict_of(broken).violations

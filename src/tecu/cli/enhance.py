@@ -34,7 +34,7 @@ FAULT_CODES = {"output": UNWRITABLE, "input": INPUT_FAILED, "part": PART_MISSING
 @click.option("-r", "--recursive", is_flag=True, help="Look into folders of folders; their tree is mirrored.")
 @click.option("-j", "--jobs", type=click.IntRange(1, 256), default=1, show_default=True, help="Processes at a time.")
 @click.option("-s", "--strength", type=float, default=1.0, show_default=True,
-              help="0 leaves the photo alone, 1 is what the network proposes, up to 2 lifts the shadows further.")  # fmt: skip
+              help="0 leaves the photo alone, 1 is what the network proposes, up to 2 lifts shadows more.")  # fmt: skip
 @click.option("--headroom", type=float, default=HEADROOM, show_default=True,
               help="How near to white (1) the light may bring a pixel, 0.5 to 0.99; less keeps highlights calmer. "
                    "Not with a classical method.")  # fmt: skip
