@@ -106,10 +106,10 @@ def onnx(weight):
 BOX, FUNCTIONS = (np.zeros(3), np.ones(3)), (energy, {"x": slope})
 SETTINGS = {
     # name of the part: how it is built, its settings, and one other value for each that matters
-    "Proximal": (tecu.Proximal, {}, {"eta": 2.0, "theorem": "none"}),
+    "Proximal": (tecu.Proximal, {}, {"eta": 2.0}),
     "ProxLinear": (
         tecu.ProxLinear, {"extrapolation": tecu.Inertial()},
-        {"step_factor": 1.2, "extrapolation": tecu.Nesterov(), "safeguard": False, "theorem": "none"},
+        {"step_factor": 1.2, "extrapolation": tecu.Nesterov(), "safeguard": False},
     ),
     "Inertial": (tecu.Inertial, {}, {"alpha": 0.1, "beta": 0.1, "eps": 0.1}),
     "Nesterov": (tecu.Nesterov, {}, {"bound": 0.9}),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 from tecu import arrays
 from tecu.arrays import Array
@@ -45,8 +46,8 @@ class ProxLinear:
     step_factor: float = 1.1
     extrapolation: Extrapolation | None = None
     safeguard: bool = True
-    kind: str = "prox-linear"
-    theorem: str | None = None
+    kind: ClassVar[str] = "prox-linear"
+    theorem: ClassVar[str | None] = None
 
     def __post_init__(self) -> None:
         if not (is_number(self.step_factor) and 1 < self.step_factor < math.inf):

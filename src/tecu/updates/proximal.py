@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 from tecu import arrays
 from tecu.inexact import Candidate, estimate
@@ -28,8 +29,8 @@ class Proximal:
     """
 
     eta: float = 1.0
-    kind: str = "proximal"
-    theorem: str | None = None
+    kind: ClassVar[str] = "proximal"
+    theorem: ClassVar[str | None] = None
 
     def __post_init__(self) -> None:
         if not (is_number(self.eta) and 0 < self.eta < math.inf):
