@@ -107,8 +107,8 @@ class FixedTolerance:
 
     @property
     def own_move_factor(self) -> float:
-        """Any factor would do."""
-        return math.inf
+        """Nothing: where the accuracy is lost in rounding, the error has to be at the level of rounding."""
+        return 0.0
 
 
 @dataclass(frozen=True)
