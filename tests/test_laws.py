@@ -9,28 +9,35 @@ import pytest
 
 import tecu
 from problems import ALL, GENERAL, KINDS, THREE_WITH_ALL_PAIRS, dictionary, three_blocks
+from promises import promises, room
 from tecu import stop, strategies
 from tecu.certificate import lyapunov, violations
 
 NINE_PAIRS = list(itertools.product(KINDS, repeat=2))
-SIX_STRATEGIES = [strategies.ProxGradient(), strategies.FISTA(), strategies.ADMM()]
+THREE_STRATEGIES = [strategies.ProxGradient(), strategies.FISTA(), strategies.ADMM()]
 
 
-def descends(result):
-    """The descent inequality with ``a`` at every visit, from the visits alone."""
+def run(problem, updates, start, rule, **options):
+    """A run, at every visit of which the descent inequality holds, with the documented ``a`` and weights."""
+    solver = tecu.Solver(problem, updates, **options)
+    result = solver.run(start, stop=rule)
     state = result.state
     phi = lyapunov(state.start_value, state.visits)
-    for before, after, visit in zip(phi[:-1], phi[1:], state.visits, strict=True):
-        assert after <= before - visit.descent * visit.move**2 + visit.slack, visit
+    promised = promises(problem, solver.updates, state.visits)
+    slack = room(state)
+    for before, after, visit, (a, weight) in zip(phi[:-1], phi[1:], state.visits, promised, strict=True):
+        assert visit.weight == pytest.approx(weight, rel=1e-6), visit
+        assert after <= before - (1 - 1e-6) * a * visit.move**2 + slack, visit
+        assert visit.slack <= slack
     assert violations(state.start_value, state.visits) == []
+    return result
 
 
 @pytest.mark.parametrize("case", THREE_WITH_ALL_PAIRS, ids=str)
 @pytest.mark.parametrize("pair", NINE_PAIRS, ids="+".join)
 def test_all_nine_pairs_descend(case, pair):
     updates = {block: KINDS[kind]() for block, kind in zip(case.problem.blocks, pair, strict=True)}
-    result = tecu.Solver(case.problem, updates).run(case.start, stop=stop.MaxIter(25))
-    descends(result)
+    result = run(case.problem, updates, case.start, stop.MaxIter(25))
     assert result.certificate.holds, result.certificate.reason
     assert result.certificate.descent_a > 0
     assert result.value < result.state.start_value
@@ -43,24 +50,21 @@ def test_embedded_and_prox_linear_mixes_descend(case, kinds, schedule):
     blocks = case.problem.blocks
     updates = {block: KINDS[kinds[i % 2]]() for i, block in enumerate(blocks)}
     order = [*blocks, blocks[-1], blocks[0]] if schedule == "repeats" else schedule
-    result = tecu.Solver(case.problem, updates, schedule=order).run(case.start, stop=stop.MaxIter(20))
-    descends(result)
+    result = run(case.problem, updates, case.start, stop.MaxIter(20), schedule=order)
     assert result.certificate.holds, result.certificate.reason
 
 
-@pytest.mark.parametrize("strategy", SIX_STRATEGIES, ids=repr)
+@pytest.mark.parametrize("strategy", THREE_STRATEGIES, ids=repr)
 @pytest.mark.parametrize("case", [c for c in ALL if c.name != "without-lipschitz"], ids=str)
 def test_every_strategy_descends_in_every_block(case, strategy):
-    result = tecu.Solver(case.problem, tecu.Embed(strategy)).run(case.start, stop=stop.MaxIter(15))
-    descends(result)
+    result = run(case.problem, tecu.Embed(strategy), case.start, stop.MaxIter(15))
     assert result.certificate.holds, result.certificate.reason
 
 
 def test_three_kinds_on_three_blocks():
     case = three_blocks()
     updates = {"x": KINDS["embed"](), "v": KINDS["proximal"](), "w": KINDS["prox-linear"]()}
-    result = tecu.Solver(case.problem, updates).run(case.start, stop=stop.Stationarity(1e-7) | stop.MaxIter(2000))
-    descends(result)
+    result = run(case.problem, updates, case.start, stop.Stationarity(1e-7) | stop.MaxIter(2000))
     assert result.status is tecu.Status.CONVERGED
     assert result.certificate.holds
 
@@ -69,8 +73,7 @@ def test_three_kinds_on_three_blocks():
 def test_inexactness_rules_descend(rule):
     case = dictionary()
     update = tecu.Embed(strategies.ProxGradient(), eta=1.0, tolerance=rule, max_inner=50)
-    result = tecu.Solver(case.problem, update).run(case.start, stop=stop.MaxIter(25))
-    descends(result)
+    result = run(case.problem, update, case.start, stop.MaxIter(25))
     assert result.certificate.holds, result.certificate.reason
 
 
