@@ -1,6 +1,8 @@
 """Dictionaries through the interface of the page: followed, stopped, resumed, and the same as without it."""
 
 import io
+import threading
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -8,7 +10,9 @@ from PIL import Image
 
 from serve.open_pages import OpenPage
 from tecu.dictionary import L0DictionaryLearning, make_sparse_data
-from tecu.serve import Limits
+from tecu.serve import Limits, learning_routes
+from tecu.serve.learning import Learning, Recipe
+from tecu.serve.limits import Refused
 
 X, _, _ = make_sparse_data(n_samples=300, n_features=16, n_components=24, n_nonzero=3, random_state=0)
 RUNNING = ("waiting", "running", "stopping")
@@ -200,3 +204,149 @@ def test_learning_anew_begins_anew(page):
         page.post("/learning", json={**recipe, "tolerance": 0})
         news = ended(page)
         assert [t for t, _ in news["points"]] == list(range(1, recipe["sweeps"] + 1)), news
+
+
+# ---- requests and the thread at work, at the same time ----
+
+
+class Watched:
+    """A lock that says who has it, and when a thread has to wait for it."""
+
+    def __init__(self, lock):
+        self.lock, self.owner, self.depth = lock, None, 0
+        self.wanted = threading.Event()
+
+    def __enter__(self):
+        if not self.lock.acquire(blocking=False):
+            self.wanted.set()
+            self.lock.acquire()
+        self.owner, self.depth = threading.current_thread(), self.depth + 1
+
+    def __exit__(self, *_):
+        self.depth -= 1
+        if self.depth == 0:
+            self.owner = None
+        self.lock.release()
+
+
+class Followed(Learning):
+    """Keeps all states; ``meanwhile`` is called once, by the thread that has just read ``state`` and is ``whose``."""
+
+    whose, meanwhile = "", None
+
+    def __init__(self, folder):
+        self.states, self.unlocked, self.done = [], [], threading.Event()
+        super().__init__(X, "x.npy", folder, lambda news: None)
+        self._lock = self.lock = Watched(self._lock)
+
+    @property
+    def state(self):
+        found = self.states[-1]
+        if self.meanwhile is not None and threading.current_thread().name == self.whose:
+            meanwhile, self.meanwhile = self.meanwhile, None
+            meanwhile()
+        return found
+
+    @state.setter
+    def state(self, state):
+        if self.states and self.lock.owner is not threading.current_thread():
+            self.unlocked.append(state)
+        self.states.append(state)
+
+    def _work(self):
+        super()._work()
+        self.lock.wanted.set()
+        self.done.set()
+
+
+SHORT = Recipe(components=8, solver="palm", sweeps=1, tolerance=0)
+
+
+def test_a_stop_that_crosses_the_end_of_the_run_leaves_it_ended(tmp_path):
+    about_to_end, go_on = threading.Event(), threading.Event()
+
+    class Held(Followed):
+        def _end(self, model):
+            about_to_end.set()
+            assert go_on.wait(60)
+            super()._end(model)
+
+    learning = Held(tmp_path)
+    learning.start(SHORT)
+    assert about_to_end.wait(60)
+    learning.lock.wanted.clear()
+
+    def end_now():  # stop() has seen that it runs; now the run ends, or has to wait
+        go_on.set()
+        assert learning.lock.wanted.wait(60)
+
+    learning.whose, learning.meanwhile = threading.current_thread().name, end_now
+    learning.stop()
+    assert learning.done.wait(60)
+    assert learning.state == "stopped"
+    learning.done.clear()
+    learning.start(SHORT)  # and is not refused
+    assert learning.done.wait(60)
+
+
+def test_a_run_that_begins_does_not_forget_that_it_was_stopped(tmp_path):
+    learning, started = Followed(tmp_path), threading.Event()
+
+    def stop():
+        learning.stop()
+        learning.lock.wanted.set()
+
+    stopping = threading.Thread(target=stop)
+
+    def stop_now():  # the thread has seen that it is its turn; now it is stopped, or the stop has to wait
+        assert started.wait(60)
+        learning.lock.wanted.clear()
+        stopping.start()
+        assert learning.lock.wanted.wait(60)
+
+    learning.whose, learning.meanwhile = "learning", stop_now
+    learning.start(SHORT)
+    started.set()
+    assert learning.done.wait(60)
+    stopping.join()
+    assert ("stopping", "running") not in pairwise(learning.states)
+
+
+@pytest.mark.parametrize(("matrix", "end"), [(X, "stopped"), (np.nan * X, "failed")], ids=["ends", "fails"])
+def test_the_state_changes_under_the_lock_only(tmp_path, matrix, end):
+    learning = Followed(tmp_path)
+    learning.matrix = matrix
+    learning.start(SHORT)
+    learning.stop()
+    assert learning.done.wait(60)
+    learning.replace()
+    assert learning.states[1] == "waiting"
+    assert learning.states[-2:] == [end, "replaced"]
+    assert learning.unlocked == []
+
+
+def test_a_run_that_begins_during_an_upload_is_not_orphaned(page, monkeypatch):
+    page.post("/matrix", params={"name": "x.npy"}, content=npy(X))
+    learning, kept = page.kept.learning, page.kept.kept
+    read = learning_routes.read_matrix
+
+    def start_and_read(*what):
+        long = {"components": 24, "solver": "palm", "sweeps": 100_000, "tolerance": 0}
+        assert page.post("/learning", json=long).status_code == 204
+        return read(*what)
+
+    monkeypatch.setattr(learning_routes, "read_matrix", start_and_read)
+    answer = page.post("/matrix", params={"name": "y.npy"}, content=npy(X[:100]))
+    assert (answer.status_code, "is being learnt" in answer.json()["error"]) == (409, True)
+    assert page.kept.learning is learning
+    assert list(page.kept.folder.iterdir()) == [learning.folder]
+    assert page.kept.kept == kept
+    page.post("/learning/stop")
+    assert ended(page)["state"] == "stopped"
+
+
+def test_what_was_replaced_cannot_be_started(tmp_path):
+    learning = Followed(tmp_path)
+    learning.replace()
+    with pytest.raises(Refused, match="Another matrix"):
+        learning.start(SHORT)

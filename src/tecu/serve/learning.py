@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import math
+import shutil
 import threading
 import time
 import warnings
@@ -62,20 +63,23 @@ class Recipe(BaseModel):
 
 
 class Learning:
-    """One matrix and what is learnt from it, in a thread of its own."""
+    """One matrix and what is learnt from it, in a thread of its own.
+
+    ``state`` is changed and told under the lock only: requests and the thread at work both change it.
+    """
 
     def __init__(self, matrix: Matrix, name: str, folder: Path, tell: Tell, length: int = 0) -> None:
         self.matrix, self.name, self.folder, self._tell = matrix, name, folder, tell
         self.length = length  # bytes of the file it came in
         self.model: L0DictionaryLearning | None = None
         self.recipe = Recipe()
-        self.state = "loaded"  # loaded, waiting, running, stopping, stopped, finished, failed
+        self.state = "loaded"  # loaded, waiting, running, stopping, stopped, finished, failed, replaced
         self._points: list[tuple[int, float]] = []
         self._latest: dict[str, Any] = {}
         self._atoms: Matrix | None = None
         self._told = 0.0
         self._asked_to_stop = threading.Event()
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._say("")
 
     @property
@@ -83,10 +87,17 @@ class Learning:
         """Whether a thread is at work or waits for its turn."""
         return self.state in ("waiting", "running", "stopping")
 
+    def refuse_while_running(self, before: str = "first") -> None:
+        """Raise the refusal of what cannot be done now."""
+        if self.is_running:
+            raise Refused(409, f"A dictionary is being learnt; stop it {before}.")
+        if self.state == "replaced":
+            raise Refused(409, "Another matrix has taken the place of this one; load the page again.")
+
     def start(self, recipe: Recipe) -> None:
         """Learn anew."""
         with self._lock:
-            self._refuse_while_running()
+            self.refuse_while_running()
             recipe.estimator(self._checkpoint, self._followed)  # finds out about wrong settings now
             self._checkpoint.unlink(missing_ok=True)
             self.recipe, self.model, self._points, self._latest, self._atoms = recipe, None, [], {}, None
@@ -95,7 +106,7 @@ class Learning:
     def resume(self, more: int = 0) -> None:
         """Go on from where it stopped, with ``more`` sweeps allowed."""
         with self._lock:
-            self._refuse_while_running()
+            self.refuse_while_running()
             if self.model is None or not self._checkpoint.exists() or not self.can_resume:
                 raise Refused(409, "There is no stopped run to go on with.")
             at_least = int(self.model.n_iter_) + 1
@@ -109,10 +120,17 @@ class Learning:
 
     def stop(self) -> None:
         """Ask the run to end after its current sweep."""
-        self._asked_to_stop.set()
-        if self.is_running:
-            self.state = "stopping"
-            self._say("Stopping after this sweep ...")
+        with self._lock:
+            self._asked_to_stop.set()
+            if self.is_running:
+                self._become("stopping", "Stopping after this sweep ...")
+
+    def replace(self) -> None:
+        """Make way for another matrix; files and state are given up."""
+        with self._lock:
+            self.refuse_while_running("before you take another matrix")
+            self.state = "replaced"
+        shutil.rmtree(self.folder, ignore_errors=True)
 
     def picture(self) -> bytes:
         """The atoms as they are now, a PNG."""
@@ -132,10 +150,12 @@ class Learning:
 
     def save(self) -> Path:
         """The model as a file that :meth:`tecu.dictionary.L0DictionaryLearning.load` reads."""
-        if self.model is None or self.is_running:
+        with self._lock:
+            model = None if self.is_running else self.model
+        if model is None:
             raise Refused(409, "There is no model to download while none is learnt.")
         path = self.folder / "dictionary.npz"
-        self.model.save(path)
+        model.save(path)
         return path
 
     # ---- the thread ----
@@ -144,21 +164,17 @@ class Learning:
     def _checkpoint(self) -> Path:
         return self.folder / "run.npz"
 
-    def _refuse_while_running(self) -> None:
-        if self.is_running:
-            raise Refused(409, "A dictionary is being learnt; stop it first.")
-
     def _launch(self) -> None:
         self._asked_to_stop.clear()
-        self.state = "waiting"
-        self._say("Waiting for another page's run to end ...")
+        self._become("waiting", "Waiting for another page's run to end ...")
         threading.Thread(target=self._work, name="learning", daemon=True).start()
 
     def _work(self) -> None:
         with _turn:
-            if self.state == "waiting":
-                self.state = "running"
-                self._say("Looking at the data; the first run of all also compiles, which takes some seconds ...")
+            with self._lock:
+                if self.state == "waiting":
+                    compiles = "the first run of all also compiles, which takes some seconds"
+                    self._become("running", f"Looking at the data; {compiles} ...")
             try:
                 model = self.recipe.estimator(self._checkpoint, self._followed)
                 with warnings.catch_warnings():  # a block that rests is told by the certificate
@@ -166,9 +182,8 @@ class Learning:
                     model.fit(self.matrix)
                 self._end(model)
             except Exception as error:  # whatever it is, the page must hear of it
-                self.state = "failed"
                 first = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
-                self._say(f"The run failed: {first}.")
+                self._become("failed", f"The run failed: {first}.")
 
     def _followed(self, state: State) -> bool:
         """The callback: one point a sweep, and now and then the certificate so far."""
@@ -187,19 +202,29 @@ class Learning:
         return self._asked_to_stop.is_set()
 
     def _end(self, model: L0DictionaryLearning) -> None:
-        self.model, self._atoms = model, np.asarray(model.components_)
-        self.state = "stopped" if model.status_ in RESUMABLE else "finished"
         certificate = model.certificate_
-        self._latest = {
+        latest = {
             "certificate": f"The certificate {certificate.reason}",
             "holds": certificate.holds,
             "assumed": list(certificate.assumptions),
             "nonzeros": model.codes_.nnz / len(self.matrix),
             "seconds": round(float(model.history_["seconds"][-1]), 2),
         }
-        self._say(f"{model.n_iter_} sweeps. {ENDED.get(model.status_, model.status_.value)}")
+        state = "stopped" if model.status_ in RESUMABLE else "finished"
+        with self._lock:
+            self.model, self._atoms, self._latest = model, np.asarray(model.components_), latest
+            self._become(state, f"{model.n_iter_} sweeps. {ENDED.get(model.status_, model.status_.value)}")
+
+    def _become(self, state: str, sentence: str) -> None:
+        with self._lock:
+            self.state = state
+            self._say(sentence)
 
     def _say(self, sentence: str) -> None:
+        with self._lock:  # so that no news of an earlier state come after those of a later one
+            self._tell_page(sentence)
+
+    def _tell_page(self, sentence: str) -> None:
         self._told = time.monotonic()
         points, samples = self._points, self.matrix.shape
         step = 1 << max(0, math.ceil(math.log2(max(len(points), 1) / MOST_POINTS)))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Request, Response
@@ -24,12 +23,12 @@ async def take_matrix(request: Request, name: str, page: ThisPage, pages: AllPag
     limits = pages.limits
     if int(request.headers.get("content-length") or 0) > limits.file_bytes:
         raise limits.too_long(name)
-    if page.learning is not None and page.learning.is_running:
-        raise Refused(409, "A dictionary is being learnt; stop it before you take another matrix.")
+    if page.learning is not None:
+        page.learning.refuse_while_running("before you take another matrix")
     async with page.receiving(name, request.stream()) as (_, path, length):
         matrix = await asyncio.to_thread(read_matrix, path, name, limits)
         if page.learning is not None:
-            shutil.rmtree(page.learning.folder, ignore_errors=True)
+            page.learning.replace()  # a run may have begun meanwhile
             page.kept -= page.learning.length
         page.learning = Learning(matrix, name, path.parent, lambda news: page.feed.tell("learning", news), length)
         path.unlink(missing_ok=True)
