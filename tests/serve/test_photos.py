@@ -1,9 +1,9 @@
 """Photos through the interface of the page: what comes out is what the command line makes."""
 
+import asyncio
 import io
 import struct
 import threading
-import time
 import zipfile
 import zlib
 from dataclasses import replace
@@ -16,7 +16,9 @@ from serve.open_pages import OpenPage, encoded
 from tecu.cli.main import main
 from tecu.lowlight import Enhancer
 from tecu.lowlight.files import Photo, encode_photo, read_photo
-from tecu.serve import Limits
+from tecu.serve import Limits, pages
+from tecu.serve.limits import Refused
+from tecu.serve.pages import Page
 from tecu.serve.photos import StoredPhoto
 from tecu.serve.photos import jpeg as jpeg_of
 from tecu.serve.preview import Look, Scene, layer, rendered, smaller
@@ -296,22 +298,42 @@ def test_what_a_page_uploaded_is_gone_when_it_is_closed(page, jpeg):
     assert page.post("/close").status_code == 204  # the last word may come twice
 
 
-def test_a_page_that_has_gone_without_a_word_is_forgotten(serving, jpeg):
-    client = serving(Limits(idle_seconds=0.2))
-    page = OpenPage(client)
+class Clock:
+    """Stands in for the module ``time``: it stands still until it is told to go on."""
+
+    now = 0.0
+
+    def monotonic(self):
+        return self.now
+
+    def go_on(self, seconds, page):
+        self.now += seconds
+        page.client.app.state.pages.forget_silent()
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    clock = Clock()
+    monkeypatch.setattr(pages, "time", clock)
+    return clock
+
+
+def test_a_page_that_has_gone_without_a_word_is_forgotten(serving, jpeg, clock):
+    page = OpenPage(serving(Limits(idle_seconds=10.0)))
     page.send(jpeg)
-    page.until(lambda: page.kept.folder.exists(), lambda there: not there)
+    clock.go_on(10.0, page)
+    assert page.kept.folder.exists()
+    clock.now += 0.1
+    page.until(lambda: page.kept.folder.exists(), lambda there: not there)  # nobody asks for it
 
 
-def test_a_page_that_listens_is_kept(serving):
-    page = OpenPage(serving(Limits(idle_seconds=0.0)))
+def test_a_page_that_listens_is_kept(serving, clock):
+    page = OpenPage(serving(Limits(idle_seconds=10.0)))
     page.kept.feed._listeners.add((None, None))
-    time.sleep(0.01)
-    page.client.app.state.pages.forget_silent()
+    clock.go_on(11.0, page)
     assert page.kept.folder.exists()
     page.kept.feed._listeners.clear()
-    time.sleep(0.01)
-    page.client.app.state.pages.forget_silent()
+    clock.go_on(11.0, page)
     assert not page.kept.folder.exists()
 
 
@@ -332,14 +354,46 @@ def test_pages_are_limited_in_number(serving):
     assert client.post("/api/pages").status_code == 200
 
 
-def test_a_page_out_of_sight_says_that_it_is_there(serving):
-    page = OpenPage(serving(Limits(idle_seconds=0.6)))
-    for _ in range(8):
+def test_a_page_out_of_sight_says_that_it_is_there(serving, clock):
+    page = OpenPage(serving(Limits(idle_seconds=10.0)))
+    for _ in range(3):
+        clock.go_on(9.0, page)
         assert page.post("/alive").status_code == 204
-        time.sleep(0.1)
-        page.client.app.state.pages.forget_silent()
-    page.post("/close")
+    clock.go_on(11.0, page)
     assert page.post("/alive").status_code == 410
+
+
+async def sent(page, chunk, meanwhile=None):
+    """Send a chunk and wait for what comes ``meanwhile``; the page's bytes as soon as the upload has ended."""
+
+    async def chunks():
+        yield chunk
+        if meanwhile is not None:
+            await meanwhile()
+
+    async with page.receiving("a.jpg", chunks()):
+        return page.kept
+
+
+def test_uploads_at_the_same_time_share_the_room_of_a_page(tmp_path):
+    page = Page(tmp_path, Limits(page_bytes=10))
+
+    async def another_comes():
+        with pytest.raises(Refused, match="does not fit"):
+            await sent(page, b"6bytes")
+        assert page.kept == 6  # what was refused does not count
+        await sent(page, b"four")  # and fills the page
+
+    async def goes_away():
+        raise ConnectionResetError
+
+    assert asyncio.run(sent(page, b"6bytes", another_comes)) == 10
+    with pytest.raises(Refused, match="does not fit"):
+        asyncio.run(sent(page, b"1"))
+    page.kept = 0
+    with pytest.raises(ConnectionResetError):
+        asyncio.run(sent(page, b"6bytes", goes_away))
+    assert page.kept == 0
 
 
 def test_pages_do_not_see_each_other(serving, jpeg):

@@ -34,7 +34,7 @@ class Page:
         self.learning: Learning | None = None
         self.archives: dict[str, list[tuple[str, Look]]] = {}
         self.heard = time.monotonic()
-        self.kept = 0  # bytes on the disk
+        self.kept = 0  # bytes on the disk, those of files on their way too
         self.awaited = 0  # photos on their way
 
     def photo(self, id: str) -> StoredPhoto:
@@ -54,19 +54,16 @@ class Page:
             with path.open("xb") as file:
                 async for chunk in chunks:
                     length += len(chunk)
+                    self.kept += len(chunk)
                     if length > self.limits.file_bytes:
                         raise self.limits.too_long(name)
-                    if self.kept + length > self.limits.page_bytes:
+                    if self.kept > self.limits.page_bytes:
                         most = self.limits.page_bytes >> 20
                         raise Refused(413, f"{name} does not fit: a page may hold {most} MB; remove some photos.")
                     file.write(chunk)
-            self.kept += length
-            try:
-                yield id, path, length
-            except BaseException:
-                self.kept -= length
-                raise
+            yield id, path, length
         except BaseException:
+            self.kept -= length
             shutil.rmtree(place, ignore_errors=True)
             raise
 
