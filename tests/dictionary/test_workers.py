@@ -1,7 +1,6 @@
 """Threads that share a batch: every slice once, answers in order, errors to the one who asked."""
 
 import threading
-import time
 from functools import partial
 
 import numpy as np
@@ -131,39 +130,53 @@ def test_threads_end_with_their_team():
 
 
 def test_what_comes_first_is_done_before_it_is_waited_for(team):
-    first_done, order = [], []
+    first_done, order, waits = [], [], threading.Event()
 
     def first(i):
-        time.sleep(0.02 * i)
+        if i == 2 and team.count > 1:
+            assert waits.wait(20)  # for a piece that is about to wait for it
         first_done.append(i)
 
     def function(piece, wait):
-        order.append(piece)
+        order.append((threading.get_ident(), piece))
+        waits.set()
         wait()
         assert sorted(first_done) == [0, 1, 2]
         return 10 * piece
 
     assert team.each_after([partial(first, i) for i in range(3)], function, range(5)) == [0, 10, 20, 30, 40]
-    assert order == sorted(order)
+    assert sorted(piece for _, piece in order) == [0, 1, 2, 3, 4]
+    for thread in {thread for thread, _ in order}:
+        own = [piece for who, piece in order if who == thread]
+        assert own == sorted(own)
 
 
 def test_an_error_in_what_comes_first_reaches_the_caller_and_leaves_nobody_waiting(team):
+    waits = threading.Event()
+
     def fail():
-        time.sleep(0.02)
+        if team.count > 1:
+            assert waits.wait(20)  # for a piece that is about to wait for it
         raise ArithmeticError("no Gram matrix")
 
+    def function(piece, wait):
+        waits.set()
+        wait()
+
     with pytest.raises(ArithmeticError, match="no Gram matrix"):
-        team.each_after([fail, lambda: None], lambda piece, wait: wait(), range(8))
+        team.each_after([fail, lambda: None], function, range(8))
     assert sum(team.map(lambda piece: piece.stop - piece.start, 500)) == 500  # and goes on
 
 
 def test_a_thread_that_works_on_after_an_interrupt_shares_nothing_out_to_itself():
-    team, gone_on, nested = Workers(2), threading.Event(), []
+    team, begun, gone_on, nested = Workers(2), threading.Event(), threading.Event(), []
 
     def work(piece):
         if threading.current_thread() is threading.main_thread():
+            assert begun.wait(20)  # one piece is for the other thread
             return
-        gone_on.wait(10)
+        begun.set()
+        assert gone_on.wait(20)
         nested.append(team.each(lambda q: q, [1, 2]))
 
     def interrupted():
@@ -172,7 +185,7 @@ def test_a_thread_that_works_on_after_an_interrupt_shares_nothing_out_to_itself(
     waits = team._others[0].error
     team._others[0].error = interrupted  # Ctrl-C while the caller waits for the others
     with pytest.raises(KeyboardInterrupt):
-        team.each(lambda piece: (time.sleep(0.05), work(piece)), [0, 1])
+        team.each(work, [0, 1])
     team._others[0].error = waits
     gone_on.set()
     closing = threading.Thread(target=team.close, daemon=True)
