@@ -78,11 +78,12 @@ def tecu(ctx: click.Context) -> None:
 
 def report_problem() -> str | None:
     """A sentence if the extra ``report`` is not installed: found out before hours of work, not after."""
-    missing = [name for name in ("matplotlib", "jinja2") if not _is_installed(name)]
+    missing = [name for name in ("matplotlib", "jinja2") if not is_installed(name)]
     return f"a report needs {' and '.join(missing)}: pip install tecu[report]" if missing else None
 
 
-def _is_installed(module: str) -> bool:
+def is_installed(module: str) -> bool:
+    """Whether a module is there; it is not imported."""
     try:
         return importlib.util.find_spec(module) is not None
     except ValueError:  # it is in sys.modules as None: someone has shut it out

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import ipaddress
 import secrets
 import socket
@@ -13,7 +12,7 @@ from dataclasses import replace
 
 import click
 
-from tecu.cli.main import PART_MISSING
+from tecu.cli.main import PART_MISSING, is_installed
 
 NEEDED = ("fastapi", "uvicorn")
 MISSING = "tecu serve needs the extra web: pip install tecu[web]"
@@ -48,7 +47,7 @@ def serve(
     closed. With --host it can be reached from elsewhere by those who know the token in the printed address; the
     connection is not encrypted. Ctrl-C ends it.
     """
-    if any(not _is_installed(module) for module in NEEDED):
+    if any(not is_installed(module) for module in NEEDED):
         click.echo(MISSING, err=True)
         return PART_MISSING
     from tecu.serve import Limits, make_app
@@ -73,13 +72,6 @@ def serve(
     with contextlib.closing(listening), contextlib.suppress(KeyboardInterrupt):
         server.serve_on(listening)
     return 0
-
-
-def _is_installed(module: str) -> bool:
-    try:
-        return importlib.util.find_spec(module) is not None
-    except ValueError:  # it is in sys.modules as None: someone has shut it out
-        return False
 
 
 def _is_loopback(host: str) -> bool:
