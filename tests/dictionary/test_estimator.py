@@ -4,11 +4,12 @@ import pickle
 import subprocess
 import sys
 import time
+import tracemalloc
 from itertools import pairwise
 
 import numpy as np
 import pytest
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, random_array
 
 import tecu
 from tecu.certificate import Verdict
@@ -204,6 +205,22 @@ def test_transform_lowers_the_objective_of_each_sample_below_that_of_no_code(pla
     assert each.sum() <= 1.05 * model.objective_
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_score_of_sparse_data_takes_no_dense_copy_of_them(dtype):
+    X = random_array((20_000, 200), density=0.005, format="csr", rng=np.random.default_rng(0), dtype=dtype)
+    model = L0DictionaryLearning(12, penalty=0.01, random_state=0, max_iter=2).fit(X[:2000])
+    model.score(X[:10])  # imports and compiles
+    tracemalloc.start()
+    score = model.score(X)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 0.2 * X.shape[0] * X.shape[1] * X.dtype.itemsize
+    codes = model.transform(X)
+    misfit = (codes @ model.components_).astype(float) - X.toarray().astype(float)
+    plain = -(0.01 * codes.nnz + 0.5 * np.sum(misfit**2)) / len(misfit)
+    np.testing.assert_allclose(score, plain, rtol=1e-6 if dtype is np.float32 else 1e-12)
+
+
 def test_partial_fit_learns_from_batches(planted):
     X = planted[0]
     model = L0DictionaryLearning(24, penalty=0.01, random_state=0)
@@ -284,9 +301,10 @@ def test_a_resumed_fit_ends_where_the_whole_one_does(planted, tmp_path):
 
 
 KILLS = """
-import os, random, signal, sys, time, numpy as np, tecu.dictionary.estimator as e
+import os, random, signal, sys, time, numpy as np
+import tecu.dictionary.estimator as e, tecu.dictionary.resumption as resumption
 from tecu.checkpoint import Checkpoint
-e.Checkpoint = lambda path, seconds: Checkpoint(path, seconds=0.0)
+resumption.Checkpoint = lambda path, seconds: Checkpoint(path, seconds=0.0)
 X = np.load(sys.argv[1])
 def fit(**options):
     return e.L0DictionaryLearning(24, penalty=0.01, tol=0, max_iter=40, random_state=1, **options).fit(X)
@@ -319,10 +337,10 @@ def test_a_fit_killed_ten_times_resumes_to_the_same_result(planted, tmp_path):
     seed = time.time_ns() % 2**31  # another ten moments each time
     command = [sys.executable, "-W", "ignore", "-c", KILLS, tmp_path / "X.npy", tmp_path / "run.npz", str(seed)]
     done = subprocess.run([str(part) for part in command], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 0, f"seed {seed}: {done.stderr}"
     killed, resumed_from = map(int, done.stdout.split())
-    assert killed >= 3  # the last ones may find it finished, on a slow machine
-    assert resumed_from > 1
+    assert killed >= 3, f"seed {seed}"  # the last ones may find it finished, on a slow machine
+    assert resumed_from > 1, f"seed {seed}"
 
 
 AWKWARD = {

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Any
 
@@ -13,6 +15,7 @@ from tecu.dictionary.coding import Matrix
 from tecu.dictionary.embedded import strategy_of
 from tecu.dictionary.online import Coder
 from tecu.dictionary.rows import Rows
+from tecu.dictionary.totals import half_misfit
 from tecu.dictionary.workers import Workers
 
 
@@ -32,9 +35,25 @@ def encoded(rows: Rows, components: Matrix, coder: Coder, team: Workers) -> Any:
         return strategy.from_scratch(rows[shift + piece.start : shift + piece.stop], D, gram)
 
     parts = []
-    for piece in rows.pieces(max(256, m)):
+    for piece in _pieces(rows, m):
         parts += team.map(partial(code, piece.start), piece.stop - piece.start)
     return csr_array(vstack(parts, format="csr"))
+
+
+def _pieces(rows: Rows, atoms: int) -> list[slice]:
+    """Samples to have in memory as a dense block: no more than the codes' Gram matrix takes."""
+    return rows.pieces(max(256, atoms))
+
+
+def half_misfits(rows: Rows, codes: Any, components: Matrix) -> Iterator[float]:
+    """``1/2 ||X - codes @ components||^2``, piece by piece."""
+    D = np.ascontiguousarray(components)
+    return (half_misfit(rows[piece], codes[piece], D) for piece in _pieces(rows, len(D)))
+
+
+def score_of(half_misfits: Iterable[float], codes: Any, penalty: float) -> float:
+    """Minus the mean objective of a sample, from half the squared misfits of all pieces."""
+    return -(penalty * int(codes.nnz) + math.fsum(half_misfits)) / int(codes.shape[0])
 
 
 def decoded(codes: Any, components: Matrix) -> Matrix:

@@ -19,7 +19,7 @@ from tecu.arrays import canonical, is_elsewhere, is_sparse
 from tecu.dictionary import model_file
 from tecu.dictionary.chunked.samples import is_chunked
 from tecu.dictionary.coding import Matrix
-from tecu.dictionary.encoding import decoded, encoded
+from tecu.dictionary.encoding import decoded, encoded, half_misfits, score_of
 from tecu.dictionary.late_residual import with_late_residual
 from tecu.dictionary.online import loose_start
 from tecu.dictionary.parameters import Checked, checked_dtype, checked_parameters, start_dictionary
@@ -244,12 +244,14 @@ class L0DictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
             from tecu.dictionary.chunked import fitting
 
             return fitting.transform(self, X if is_chunked(X) else iter([self._validated(X, reset=False)]), out)
-        X = self._validated(X, reset=False)
-        rows = Rows(X, self.components_.dtype)
+        return self._coded(X)[0]
+
+    def _coded(self, X: Any) -> tuple[Any, Rows, Checked]:
+        rows = Rows(self._validated(X, reset=False), self.components_.dtype)
         rows.require_precision()
         checked = checked_parameters(self, rows, self.penalty_)
         with workers(checked.threads) as team:
-            return encoded(rows, self.components_, checked.coder, team)
+            return encoded(rows, self.components_, checked.coder, team), rows, checked
 
     def fit_transform(self, X: Any, y: Any = None) -> Any:
         """``fit(X).transform(X)``."""
@@ -266,16 +268,13 @@ class L0DictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
 
     def score(self, X: Any, y: Any = None) -> float:
         """Minus the mean objective of a sample: ``-(penalty nnz + 1/2 ||x - code @ components_||^2)``."""
+        check_is_fitted(self)
         if is_chunked(X):
             from tecu.dictionary.chunked import fitting
 
             return fitting.score(self, X)
-        codes = self.transform(X)
-        rows = Rows(self._validated(X, reset=False), self.components_.dtype)
-        misfit = self.inverse_transform(codes) - rows[:]
-        penalty = checked_parameters(self, rows, self.penalty_).coder.penalty
-        value = penalty * codes.nnz + 0.5 * float(np.sum(misfit.astype(np.float64) ** 2))
-        return float(-value / codes.shape[0])
+        codes, rows, checked = self._coded(X)
+        return score_of(half_misfits(rows, codes, self.components_), codes, checked.coder.penalty)
 
     # -- files --------------------------------------------------------------------------------------------------
 

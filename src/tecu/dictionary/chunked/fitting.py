@@ -20,6 +20,7 @@ from tecu.dictionary.chunked.samples import Samples, current_client
 from tecu.dictionary.chunked.store import write_parts
 from tecu.dictionary.coding import Matrix
 from tecu.dictionary.embedded import ColumnSweeps, strategy_of
+from tecu.dictionary.encoding import score_of
 from tecu.dictionary.online import Coder, loose_start
 from tecu.dictionary.parameters import Checked, check_settings, checked_parameters, start_dictionary
 from tecu.dictionary.rows import Rows
@@ -179,5 +180,4 @@ def score(model: Any, X: Any) -> float:
     checked = checked_parameters(model, Rows(np.ones((1, codes.samples.shape[1]))), model.penalty_)
     with scheduling(model.n_jobs, checked.threads):
         shared = Shared(np.ascontiguousarray(model.components_))
-        misfit = sum(codes.ask("misfit", dictionary=shared))
-        return float(-(checked.coder.penalty * codes.nnz + misfit) / len(codes.samples))
+        return score_of(codes.ask("misfit", dictionary=shared), codes, checked.coder.penalty)
