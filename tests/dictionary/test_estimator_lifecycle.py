@@ -9,6 +9,7 @@ from sklearn.linear_model import orthogonal_mp_gram
 from threadpoolctl import threadpool_info
 
 from tecu.dictionary import L0DictionaryLearning
+from tecu.dictionary.embedded import DescendedCodes
 
 OPTIONS = {"n_components": 20, "penalty": 0.02, "random_state": 0}
 
@@ -72,11 +73,13 @@ def test_the_penalty_of_a_model_is_the_one_that_was_used(X, other, tmp_path):
     assert model.set_params(n_nonzero=2).partial_fit(X[:500]).penalty_ == 0.0
 
 
-def test_a_number_of_atoms_is_taken_by_orthogonal_matching_pursuit(X):
+def test_a_number_of_atoms_is_begun_by_orthogonal_matching_pursuit_and_never_worse(X):
     model = L0DictionaryLearning(20, n_nonzero=3, max_iter=2, random_state=0).fit(X)
-    D = model.components_
-    theirs = orthogonal_mp_gram(D @ D.T, D @ X[:300].T, n_nonzero_coefs=3).T
-    np.testing.assert_allclose(model.transform(X[:300]).toarray(), theirs, atol=1e-6)
+    D, some = model.components_, X[:300]
+    theirs = orthogonal_mp_gram(D @ D.T, D @ some.T, n_nonzero_coefs=3).T
+    np.testing.assert_allclose(DescendedCodes(n_nonzero=3).greedy_code(some, D, D @ D.T).toarray(), theirs, atol=1e-6)
+    mine, greedy = (np.sum((some - codes @ D) ** 2, axis=1) for codes in (model.transform(some), theirs))
+    assert np.all(mine <= greedy * (1 + 1e-9))
 
 
 @pytest.mark.parametrize("method", ["fit", "fit_transform", "partial_fit"])

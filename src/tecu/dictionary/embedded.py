@@ -94,18 +94,19 @@ class DescendedCodes:
     def greedy(self, smooth: CodesOfBatch) -> Any:
         """Greedy codes of a batch, cut to the box."""
         parts = smooth.coupling.team.map(
-            lambda piece: self._greedy(smooth.samples[piece], smooth.atoms.rows, smooth.gram), len(smooth.samples)
+            lambda piece: self.greedy_code(smooth.samples[piece], smooth.atoms.rows, smooth.gram), len(smooth.samples)
         )
         return _stack(parts)
 
-    def _greedy(self, Y: Matrix, D: Matrix, gram: Matrix) -> Any:
+    def greedy_code(self, Y: Matrix, D: Matrix, gram: Matrix) -> Any:
+        """Codes of orthogonal matching pursuit, cut to the box."""
         cap = self.n_nonzero or min(D.shape)
         codes = greedy(Y, D, gram, stop=self.penalty, penalty=self.penalty, cap=cap, positive=self.lower >= 0)
         return codes.clipped(self.lower, self.upper).csr(len(D))
 
     def from_scratch(self, Y: Matrix, D: Matrix, gram: Matrix) -> Any:
         """Codes of samples ``Y`` for atoms ``D``, without a past."""
-        start = self._greedy(Y, D, gram)
+        start = self.greedy_code(Y, D, gram)
         return descend(
             Y @ D.T, gram, start, penalty=self.penalty, cap=self.n_nonzero or len(D), lower=self.lower,
             upper=self.upper, moves=self.moves,

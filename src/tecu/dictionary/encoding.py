@@ -12,27 +12,38 @@ from sklearn.utils import check_array
 
 from tecu.arrays import is_elsewhere
 from tecu.dictionary.coding import Matrix
-from tecu.dictionary.embedded import strategy_of
+from tecu.dictionary.embedded import DescendedCodes, strategy_of
+from tecu.dictionary.exchange import exchanged
 from tecu.dictionary.online import Coder
 from tecu.dictionary.rows import Rows
 from tecu.dictionary.totals import half_misfit
 from tecu.dictionary.workers import Workers
 
+PIECE = 1024
+"""Samples at a time, at least."""
+
 
 def encoded(rows: Rows, components: Matrix, coder: Coder, team: Workers) -> Any:
-    """Codes (CSR) of all samples: each greedily, then refit, dropped and inserted while that pays.
+    """Codes (CSR) of all samples: each greedily, then atoms are inserted, dropped and exchanged while that pays.
 
-    Of a given number of atoms none is exchanged afterwards: that takes three times as long and gains a thousandth.
+    The exchange takes one to three times as long as the greedy codes. It gains a thousandth to two percent on planted
+    data and on noise, and a quarter of the objective on raw patches, whose atoms share an offset.
     """
     from scipy.sparse import csr_array, vstack
 
     D = np.ascontiguousarray(components)
     m, n = D.shape
     gram = team.product(D, D.T)
+    fine = gram if D.dtype == np.float64 else team.product(D.astype(np.float64), D.T.astype(np.float64))
     strategy = strategy_of(coder, min(n, m))
+    begin = strategy.from_scratch
+    if isinstance(strategy, DescendedCodes) and coder.n_nonzero is not None:
+        begin = strategy.greedy_code  # the exchange begins with a refit
 
     def code(shift: int, piece: slice) -> Any:
-        return strategy.from_scratch(rows[shift + piece.start : shift + piece.stop], D, gram)
+        Y = rows[shift + piece.start : shift + piece.stop]
+        start = begin(Y, D, gram)
+        return exchanged(Y, D, fine, start, coder)
 
     parts = []
     for piece in _pieces(rows, m):
@@ -41,8 +52,8 @@ def encoded(rows: Rows, components: Matrix, coder: Coder, team: Workers) -> Any:
 
 
 def _pieces(rows: Rows, atoms: int) -> list[slice]:
-    """Samples to have in memory as a dense block: no more than the codes' Gram matrix takes."""
-    return rows.pieces(max(256, atoms))
+    """Samples to have in memory as a dense block."""
+    return rows.pieces(max(PIECE, atoms))
 
 
 def half_misfits(rows: Rows, codes: Any, components: Matrix) -> Iterator[float]:

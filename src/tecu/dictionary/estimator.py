@@ -231,10 +231,12 @@ class L0DictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
     # -- using --------------------------------------------------------------------------------------------------
 
     def transform(self, X: Any, out: Any = None) -> Any:
-        """Sparse codes of ``X``, CSR: each sample greedily, then refit, dropped and inserted while that pays.
+        """Sparse codes of ``X``, CSR: each sample greedily, then atoms come, go and are exchanged while that pays.
 
-        With ``n_nonzero`` they are those of orthogonal matching pursuit, refit within the bounds. Atoms are not
-        exchanged then, as ``fit`` does from sweep to sweep, so ``codes_`` may be a few percent better.
+        Every move is followed by a refit, within the bounds. No code is worse than its greedy start; one of more than
+        64 atoms is left as it is. ``fit`` exchanges atoms from sweep to sweep instead: of the samples of the fit these
+        codes end between a tenth of a percent above ``codes_`` and far below them, a fifth where all atoms share an
+        offset.
 
         Codes of data in chunks stay where they are made. ``out`` is a zarr store to write them to, by the workers
         themselves; it is returned, and :func:`tecu.dictionary.read_codes` reads it.
