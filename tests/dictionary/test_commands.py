@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array, load_npz, save_npz
 
+from tecu.cli.dictionary import dictionary
 from tecu.cli.main import main
 from tecu.dictionary import L0DictionaryLearning, make_sparse_data
 from tecu.dictionary.data import table_data
@@ -35,12 +36,34 @@ def test_fit_then_transform_is_the_estimator(tmp_path, data, capsys):
     assert (tmp_path / "atoms.png").stat().st_size > 0
 
 
+def test_the_command_line_has_every_parameter_of_the_estimator_that_text_can_give(tmp_path, data):
+    model = tmp_path / "model.npz"
+    arguments = [
+        "--components", "8", "--nonzero", "2", "--code-bound", "0.5", "--positive", "--ball", "--init", "data",
+        "--max-iter", "3", "--tol", "0", "--dtype", "float32", "--seed", "3",
+    ]  # fmt: skip
+    assert main(["dictionary", "fit", str(tmp_path / "X.npy"), "-o", str(model), *arguments]) == 0
+    own = L0DictionaryLearning(
+        8, n_nonzero=2, code_bound=0.5, positive=True, constraint="ball", init="data", max_iter=3, tol=0,
+        dtype="float32", random_state=3,
+    ).fit(data)  # fmt: skip
+    assert own.n_iter_ == 3
+    np.testing.assert_array_equal(L0DictionaryLearning.load(model).components_, own.components_)
+    options = {option.name for option in dictionary.commands["fit"].params}
+    names = {"n_components": "components", "n_nonzero": "nonzero", "constraint": "ball", "random_state": "seed"}
+    names |= {"n_jobs": "jobs"}
+    assert {names.get(name, name) for name in own.get_params()} - {"callback", "verbose"} <= options
+
+
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [
         (["fit", "missing.npy", "-o", "m.npz"], 2),
         (["fit", "X.npy", "-o", "m.npz", "--penalty", "-1"], 1),
         (["fit", "X.npy", "-o", "m.npz", "--penalty", "1", "--nonzero", "2"], 1),
+        (["fit", "X.npy", "-o", "m.npz", "--code-bound", "0"], 1),
+        (["fit", "X.npy", "-o", "m.npz", "--tol", "-1"], 1),
+        (["fit", "X.npy", "-o", "m.npz", "--init", "zeros"], 1),
         (["fit", "X.npy", "-o", "no/such/folder/m.npz"], 5),
         (["transform", "X.npy", "X.npy", "-o", "c.npz"], 2),
         (["fit", "X.txt", "-o", "m.npz"], 2),

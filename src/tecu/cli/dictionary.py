@@ -52,10 +52,20 @@ def dictionary() -> None:
 @click.option("--solver", default="auto", show_default=True, metavar="NAME",
               help="auto, tecu, tecu-pith, palm, ipalm, bcu or inv.")  # fmt: skip
 @click.option("--positive", is_flag=True, help="Codes are not negative.")
+@click.option(
+    "--code-bound", type=float, metavar="B", help="No coefficient is larger than B > 0 in size; no bound unless given."
+)
 @click.option("--ball", is_flag=True, help="Atoms of length at most 1 instead of exactly 1.")
+@click.option("--init", default="auto", show_default=True, type=click.Choice(["auto", "greedy", "data", "random"]),
+              help="Where the atoms begin: loose passes over the data, samples, or random numbers.")  # fmt: skip
 @click.option(
     "--max-iter", type=click.IntRange(1), default=100, show_default=True, metavar="N", help="Sweeps, at most."
 )
+@click.option(
+    "--tol", type=float, default=1e-4, show_default=True, metavar="T",
+    help="Stop when a sweep changes little; T >= 0, and with 0 all sweeps are made.",
+)  # fmt: skip
+@click.option("--dtype", type=click.Choice(["float32", "float64"]), help="The precision; that of DATA unless given.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, metavar="S", help="Of everything random.")
 @click.option("--jobs", type=click.IntRange(1), default=1, show_default=True, metavar="N", help="Threads.")
 @click.option(
@@ -73,8 +83,12 @@ def fit(
     nonzero: int | None,
     solver: str,
     positive: bool,
+    code_bound: float | None,
     ball: bool,
+    init: str,
     max_iter: int,
+    tol: float,
+    dtype: str | None,
     seed: int,
     jobs: int,
     checkpoint: Path | None,
@@ -95,8 +109,8 @@ def fit(
         return PART_MISSING
     model = L0DictionaryLearning(
         components, penalty="auto" if penalty is None else penalty, n_nonzero=nonzero, solver=solver, positive=positive,
-        constraint="ball" if ball else "sphere", max_iter=max_iter, random_state=seed, n_jobs=jobs,
-        checkpoint=checkpoint,
+        code_bound=code_bound, constraint="ball" if ball else "sphere", init=init, max_iter=max_iter, tol=tol,
+        dtype=dtype, random_state=seed, n_jobs=jobs, checkpoint=checkpoint,
     )  # fmt: skip
     try:
         check_settings(model)
