@@ -13,9 +13,11 @@ from scipy.sparse import csr_array, random_array
 
 import tecu
 from tecu.certificate import Verdict
-from tecu.dictionary import L0DictionaryLearning, make_sparse_data
+from tecu.dictionary import L0DictionaryLearning, make_sparse_data, parameters
+from tecu.dictionary.embedded import strategy_of
 from tecu.dictionary.online import Coder
 from tecu.dictionary.rows import Rows
+from tecu.dictionary.scale import usual_square
 from tecu.dictionary.solvers import NAMES, plan
 
 
@@ -160,7 +162,8 @@ def test_data_with_an_offset_end_with_codes_as_good_as_new_ones(options, dtype, 
     X = temperatures(dtype)
     data = iter(np.array_split(X, 3)) if in_chunks else X
     model = L0DictionaryLearning(32, random_state=0, **options).fit(data)
-    codes = model.transform(X)
+    D, coder = model.components_, Coder(options.get("penalty", 0.0), options.get("n_nonzero"))
+    codes = strategy_of(coder, min(D.shape)).from_scratch(X, D, D @ D.T)
     misfit = (X - codes @ model.components_).astype(np.float64)
     new = 0.5 * np.sum(misfit**2) + options.get("penalty", 0.0) * codes.nnz
     assert model.objective_ <= 1.05 * new
@@ -193,6 +196,29 @@ def test_penalty_auto_follows_the_scale_of_the_data(planted):
     thousand = L0DictionaryLearning(20, random_state=0, max_iter=3).fit(1000 * X)
     np.testing.assert_allclose(thousand.penalty_, 1e6 * one.penalty_)
     assert thousand.codes_.nnz == pytest.approx(one.codes_.nnz, rel=0.02)
+
+
+def test_penalty_auto_is_hardly_moved_by_an_outlier_or_an_offset():
+    X = np.random.default_rng(0).normal(size=(2000, 16))
+    outlier, sparse = X.copy(), np.where(np.random.default_rng(1).random((500, 16)) < 0.2, X[:500], 0.0)
+    outlier[0] *= 1000
+    kinds = {"outlier": outlier, "offset": X + 300.0, "part": X[:1000], "zeros": np.vstack([X, np.zeros((900, 16))])}
+    fitted = {kind: L0DictionaryLearning(16, max_iter=1, random_state=0).fit(kinds[kind]) for kind in kinds}
+    mean_square = np.mean(np.sum(X**2, axis=1))
+    for kind, model in fitted.items():
+        assert model.penalty_ == pytest.approx(0.003 * mean_square, rel=0.1), kind
+        assert model.codes_.nnz >= len(X[:1000]), kind
+    both = [usual_square(Rows(data)) for data in (sparse, csr_array(sparse))]
+    assert both[0] == pytest.approx(both[1], rel=1e-12)
+
+
+def test_penalty_auto_that_leaves_next_to_nothing_is_doubted(monkeypatch):
+    X = np.random.default_rng(0).normal(size=(200, 16))
+    X[:5] *= 20
+    monkeypatch.setattr(parameters, "AUTO_PENALTY", 2.0)
+    with pytest.warns(UserWarning, match="penalty='auto' chose penalty_=.*give a smaller penalty"):
+        model = L0DictionaryLearning(16, max_iter=2, random_state=0).fit(X)
+    assert 0 < model.codes_.nnz < 20
 
 
 def test_transform_lowers_the_objective_of_each_sample_below_that_of_no_code(planted):
@@ -369,11 +395,15 @@ def test_awkward_data_give_a_good_result(solver, kind):
     np.testing.assert_allclose(model.objective_, objective(model, X), rtol=1e-6, atol=1e-30)
 
 
-@pytest.mark.filterwarnings("ignore:block .* never moved:RuntimeWarning")
 @pytest.mark.parametrize("solver", NAMES)
-def test_a_penalty_too_large_for_any_code_gives_no_code(solver, planted):
+def test_a_penalty_too_large_for_any_code_gives_no_code_and_says_so(solver, planted):
     X = planted[0][:100]
-    model = L0DictionaryLearning(8, penalty=1e6, solver=solver, max_iter=4, random_state=0).fit(X)
+    model = L0DictionaryLearning(8, penalty=1e6, solver=solver, max_iter=4, random_state=0)
+    with pytest.warns(UserWarning, match="penalty_=1e.06 is too large: all codes are zero") as told:
+        model.fit(X)
+    assert len(told) == 1
+    assert told[0].filename == __file__
+    assert f"{0.5 * np.mean(np.sum(X**2, axis=1)):.3g}" in str(told[0].message)
     assert model.codes_.nnz == 0
     np.testing.assert_allclose(model.objective_, 0.5 * np.sum(X**2))
 

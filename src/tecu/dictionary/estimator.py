@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tecu.arrays import canonical, is_elsewhere, is_sparse
 from tecu.dictionary import model_file
+from tecu.dictionary.advice import blocks_may_rest, doubt_penalty
 from tecu.dictionary.chunked.samples import is_chunked
 from tecu.dictionary.coding import Matrix
 from tecu.dictionary.encoding import decoded, encoded, half_misfits, score_of
@@ -43,9 +44,13 @@ class L0DictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
     Parameters
     ----------
     n_components
-        Atoms; ``None`` takes as many as there are features.
+        Atoms; ``None`` takes as many as there are features, as scikit-learn does: with many more features than samples
+        that is far too many, so give a number.
     penalty
-        The price of a non-zero coefficient, or ``"auto"``: 0.003 times the mean squared length of a sample.
+        The price of a non-zero coefficient, or ``"auto"``: 0.003 times the mean squared distance of a sample to the
+        mean sample. Outliers count little: each distance is cut at eight times the median, the mean sample is that of
+        samples of at most eight times the median squared length, and samples that are zero are left out. Of data in
+        chunks it is found from the sample that the start is found from, by ``partial_fit`` from the first batch.
     n_nonzero
         At most this many coefficients a sample, instead of a penalty.
     solver
@@ -65,8 +70,9 @@ class L0DictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         largest relative change of ``W``, ``D`` and the objective is below ``tol``.
     init
         ``"greedy"`` (loose passes over the data, each over 48 random samples an atom or 10,000 if there are more; for
-        ``"auto"``), ``"data"`` (random samples), ``"random"``, or an array ``n_components x n_features``. ``"auto"`` is
-        ``"greedy"`` for the solver ``"auto"`` and ``"data"`` for the others.
+        ``"auto"``), ``"data"`` (random samples), ``"random"`` (normal numbers), or an array ``n_components x
+        n_features``. ``"auto"`` is ``"greedy"`` for the solver ``"auto"`` and ``"data"`` for the others. ``"random"``
+        is for comparison: on raw data with an offset it may end ten times as high as ``"greedy"``.
     dtype
         ``float32`` or ``float64``; ``None`` keeps ``float32`` data and turns all other into ``float64``.
     random_state
@@ -173,8 +179,10 @@ class L0DictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
                 self.solver, rows, checked.coder, checked.n_components, ball=checked.ball, seed=seed,
                 max_iter=self.max_iter, tol=self.tol, team=team,
             )  # fmt: skip
-            result = self._run(planned, rows, checked, random, team, saved)
+            with blocks_may_rest():
+                result = self._run(planned, rows, checked, random, team, saved)
         self._keep(planned, result, checked)
+        doubt_penalty(self, rows.square() if self.codes_.nnz < len(rows) else 0.0)
         return self
 
     def _run(

@@ -14,11 +14,12 @@ from tecu.arrays import dense
 from tecu.dictionary.coding import Matrix
 from tecu.dictionary.online import Coder
 from tecu.dictionary.rows import Rows
+from tecu.dictionary.scale import usual_square
 from tecu.dictionary.solvers import NAMES
 from tecu.settings import is_number, is_whole
 
 log = logging.getLogger("tecu")
-AUTO_PENALTY = 0.003  # of the mean squared length of a sample: a coefficient must explain at least that much
+AUTO_PENALTY = 0.003  # of a sample's usual squared distance to the mean: a coefficient must explain at least that much
 INITS = ("auto", "greedy", "data", "random")
 
 
@@ -112,8 +113,8 @@ def _penalty(model: Any, rows: Rows, fitted: float | None) -> float:
         if fitted == 0.0:
             raise ValueError("penalty='auto' is chosen by fit, and this model was fitted with n_nonzero; give a number")
         return fitted
-    chosen = AUTO_PENALTY * rows.square() / len(rows) or 1.0
-    log.info("penalty='auto' chose %.6g, %g of the mean squared length of a sample", chosen, AUTO_PENALTY)
+    chosen = AUTO_PENALTY * usual_square(rows) or 1.0
+    log.info("penalty='auto' chose %.6g, %g of a sample's usual squared distance to the mean", chosen, AUTO_PENALTY)
     return chosen
 
 

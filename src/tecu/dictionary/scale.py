@@ -1,0 +1,64 @@
+"""What ``penalty="auto"`` goes by: how far samples usually are from the mean one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tecu import arrays
+from tecu.dictionary.coding import Matrix
+from tecu.dictionary.rows import Rows
+
+CUT = 8.0
+"""A sample counts as no more than this many times the median."""
+
+ALL_ALIKE = 1e-8
+"""Samples that differ by no more than this share of their squared length are taken to differ by rounding only."""
+
+LARGEST = 1e300
+"""Squares that sum to more leave no room to compute with."""
+
+
+def usual_square(rows: Rows) -> float:
+    """The squared distance of a sample to the mean one, averaged without samples that are zero; 0 if all are.
+
+    Each is cut at ``CUT`` times the median, and the mean is that of samples whose squared length is not. Where all
+    samples are alike it is their squared length. Sparse samples stay sparse.
+
+    >>> import numpy as np
+    >>> X = np.tile(np.eye(2), (50, 1))
+    >>> usual_square(Rows(X)), usual_square(Rows(X + 100.0)), usual_square(Rows(np.vstack([X, [[1e6, 0.0]]])))
+    (0.5, 0.5, 0.53...)
+    """
+    pieces = rows.pieces()
+    with np.errstate(over="ignore"):
+        squares = np.concatenate([_squares(_some(rows, piece)) for piece in pieces])
+    if not np.sum(np.minimum(squares, LARGEST)) < LARGEST:
+        return np.inf  # such samples are refused elsewhere
+    used = squares > 0.0
+    if not np.any(used):
+        return 0.0
+    most = CUT * np.median(squares[used])
+    usual = used & (squares <= most)
+    total = np.zeros(rows.shape[1])
+    for piece in pieces:
+        total += usual[piece].astype(np.float64) @ _some(rows, piece)
+    mean = total / np.count_nonzero(usual)
+    along = np.concatenate([_some(rows, piece) @ mean for piece in pieces])
+    apart = np.maximum(squares - 2.0 * along + mean @ mean, 0.0)[used]
+    length, distance = (
+        float(np.mean(np.minimum(found, CUT * np.median(found)))) for found in (squares[used], apart)
+    )  # fmt: skip
+    return distance if distance > ALL_ALIKE * length else length
+
+
+def _some(rows: Rows, piece: slice) -> Any:
+    part = rows.X[piece]
+    return part.astype(np.float64) if arrays.is_sparse(part) else rows[piece].astype(np.float64)
+
+
+def _squares(part: Any) -> Matrix:
+    if arrays.is_sparse(part):
+        return np.asarray(part.multiply(part).sum(axis=1)).ravel()
+    return np.asarray(np.einsum("ij,ij->i", part, part))
