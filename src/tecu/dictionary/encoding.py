@@ -19,6 +19,10 @@ from tecu.dictionary.rows import Rows
 from tecu.dictionary.totals import half_misfit
 from tecu.dictionary.workers import Workers
 
+ALIKE = 1.75
+"""From this :func:`likeness` on, exchanging atoms pays: planted dictionaries have 1, those of centred patches 1.4 and
+more, those of raw patches and digits 7 and more."""
+
 PIECE = 1024
 """Samples at a time, at least."""
 
@@ -26,16 +30,20 @@ PIECE = 1024
 def encoded(rows: Rows, components: Matrix, coder: Coder, team: Workers) -> Any:
     """Codes (CSR) of all samples: each greedily, then atoms are inserted, dropped and exchanged while that pays.
 
-    The exchange takes one to three times as long as the greedy codes. It gains a thousandth to two percent on planted
-    data and on noise, and a quarter of the objective on raw patches, whose atoms share an offset.
+    Exchanging takes three to ten times as long as the greedy codes, and gains 5 to 28 percent on photos, digits and
+    tables, whose atoms are much alike. Where they are no more so than random ones, it gains a percent at best: with a
+    penalty alone it is left out there.
     """
     from scipy.sparse import csr_array, vstack
 
     D = np.ascontiguousarray(components)
     m, n = D.shape
     gram = team.product(D, D.T)
-    fine = gram if D.dtype == np.float64 else team.product(D.astype(np.float64), D.T.astype(np.float64))
     strategy = strategy_of(coder, min(n, m))
+    pays = isinstance(strategy, DescendedCodes) or likeness(gram, n) > ALIKE
+    fine = gram
+    if pays and D.dtype != np.float64:
+        fine = team.product(D.astype(np.float64), D.T.astype(np.float64))
     begin = strategy.from_scratch
     if isinstance(strategy, DescendedCodes) and coder.n_nonzero is not None:
         begin = strategy.greedy_code  # the exchange begins with a refit
@@ -43,12 +51,23 @@ def encoded(rows: Rows, components: Matrix, coder: Coder, team: Workers) -> Any:
     def code(shift: int, piece: slice) -> Any:
         Y = rows[shift + piece.start : shift + piece.stop]
         start = begin(Y, D, gram)
-        return exchanged(Y, D, fine, start, coder)
+        return exchanged(Y, D, fine, start, coder) if pays else start
 
     parts = []
     for piece in _pieces(rows, m):
         parts += team.map(partial(code, piece.start), piece.stop - piece.start)
     return csr_array(vstack(parts, format="csr"))
+
+
+def likeness(gram: Matrix, n_features: int) -> float:
+    """The mean ``|cosine|`` of two atoms, as a multiple of that of random directions, ``sqrt(2 / (pi n))``.
+
+    >>> likeness(np.array([[1.0, 0.5], [0.5, 1.0]]), 200) > 8
+    True
+    """
+    m = len(gram)
+    apart = float(np.sum(np.abs(gram)) - np.sum(np.abs(np.diagonal(gram)))) / max(1, m * (m - 1))
+    return apart / math.sqrt(2.0 / (math.pi * n_features))
 
 
 def _pieces(rows: Rows, atoms: int) -> list[slice]:
