@@ -114,6 +114,7 @@ def test_claims_of_large_samples_are_told_from_lies(scale):
     assert not confirmed(sub, replace(claim, change=2 * claim.change))
 
 
+@pytest.mark.filterwarnings("ignore:penalty='auto' chose")  # two atoms that are two samples serve no other
 def test_wide_samples_and_few_atoms_take_little_memory():
     X = np.random.default_rng(0).normal(size=(60, 3000)).astype(np.float32)
     tracemalloc.start()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -16,9 +17,6 @@ CUT = 8.0
 ALL_ALIKE = 1e-8
 """Samples that differ by no more than this share of their squared length are taken to differ by rounding only."""
 
-LARGEST = 1e300
-"""Squares that sum to more leave no room to compute with."""
-
 
 def usual_square(rows: Rows) -> float:
     """The squared distance of a sample to the mean one, averaged without samples that are zero; 0 if all are.
@@ -32,10 +30,9 @@ def usual_square(rows: Rows) -> float:
     (0.5, 0.5, 0.53...)
     """
     pieces = rows.pieces()
-    with np.errstate(over="ignore"):
-        squares = np.concatenate([_squares(_some(rows, piece)) for piece in pieces])
-    if not np.sum(np.minimum(squares, LARGEST)) < LARGEST:
-        return np.inf  # such samples are refused elsewhere
+    largest = max((float(abs(rows.X[piece]).max()) for piece in pieces), default=0.0)
+    unit = math.ldexp(1.0, min(math.frexp(largest)[1], 1023))  # squares stay in range, and no bit is lost
+    squares = np.concatenate([_squares(_some(rows, piece, unit)) for piece in pieces])
     used = squares > 0.0
     if not np.any(used):
         return 0.0
@@ -43,19 +40,19 @@ def usual_square(rows: Rows) -> float:
     usual = used & (squares <= most)
     total = np.zeros(rows.shape[1])
     for piece in pieces:
-        total += usual[piece].astype(np.float64) @ _some(rows, piece)
+        total += usual[piece].astype(np.float64) @ _some(rows, piece, unit)
     mean = total / np.count_nonzero(usual)
-    along = np.concatenate([_some(rows, piece) @ mean for piece in pieces])
+    along = np.concatenate([_some(rows, piece, unit) @ mean for piece in pieces])
     apart = np.maximum(squares - 2.0 * along + mean @ mean, 0.0)[used]
     length, distance = (
         float(np.mean(np.minimum(found, CUT * np.median(found)))) for found in (squares[used], apart)
     )  # fmt: skip
-    return distance if distance > ALL_ALIKE * length else length
+    return (distance if distance > ALL_ALIKE * length else length) * unit * unit
 
 
-def _some(rows: Rows, piece: slice) -> Any:
-    part = rows.X[piece]
-    return part.astype(np.float64) if arrays.is_sparse(part) else rows[piece].astype(np.float64)
+def _some(rows: Rows, piece: slice, unit: float) -> Any:
+    part = rows.X[piece] if arrays.is_sparse(rows.X) else rows[piece]
+    return part.astype(np.float64) / unit
 
 
 def _squares(part: Any) -> Matrix:
