@@ -26,8 +26,8 @@ def usual_square(rows: Rows) -> float:
 
     >>> import numpy as np
     >>> X = np.tile(np.eye(2), (50, 1))
-    >>> usual_square(Rows(X)), usual_square(Rows(X + 100.0)), usual_square(Rows(np.vstack([X, [[1e6, 0.0]]])))
-    (0.5, 0.5, 0.53...)
+    >>> [round(usual_square(Rows(data)), 1) for data in (X, X + 100.0, np.vstack([X, [[1e6, 0.0]]]))]
+    [0.5, 0.5, 0.5]
     """
     pieces = rows.pieces()
     largest = max((float(abs(rows.X[piece]).max()) for piece in pieces), default=0.0)
