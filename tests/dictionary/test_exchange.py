@@ -9,7 +9,7 @@ from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wi
 
 from tecu.dictionary import L0DictionaryLearning, make_sparse_data, plain
 from tecu.dictionary.embedded import DescendedCodes, PolishedCodes
-from tecu.dictionary.encoding import encoded
+from tecu.dictionary.encoding import ALIKE, encoded, likeness
 from tecu.dictionary.exchange import values
 from tecu.dictionary.online import Coder
 from tecu.dictionary.rows import Rows
@@ -56,8 +56,7 @@ def test_codes_are_near_the_best_support_and_never_worse_than_their_start(k, bou
     assert np.mean(near) > 0.9
 
 
-@pytest.mark.parametrize("penalty", [0.0, 0.05])
-@pytest.mark.parametrize("offset", [0.0, 1.0])
+@pytest.mark.parametrize(("penalty", "offset"), [(0.0, 0.0), (0.0, 1.0), (0.05, 2.0)])  # with it, where atoms are alike
 def test_no_atom_can_be_inserted_dropped_or_exchanged_with_profit(penalty, offset):
     Y, D = problem(0, offset, samples=20)
     Y += np.random.default_rng(1).normal(size=Y.shape)  # so much that no sample is left for being nearly exact
@@ -73,6 +72,20 @@ def test_no_atom_can_be_inserted_dropped_or_exchanged_with_profit(penalty, offse
         for other in others:
             if len(other) <= cap and np.linalg.eigvalsh(G[np.ix_(other, other)])[0:1].min(initial=1.0) > 1e-2:
                 assert plain.value(G, c, plain.refit(G, c, other), penalty) >= here - 1e-5 * abs(here)
+
+
+def test_atoms_that_are_no_more_alike_than_random_ones_are_not_exchanged_for_a_penalty():
+    rng = np.random.default_rng(0)
+    Y, D = problem(0, atoms=30, features=20)
+    assert likeness(D @ D.T, 20) == pytest.approx(1.0, rel=0.2)
+    start = PolishedCodes(0.05, 20).from_scratch(Y, D, D @ D.T)
+    np.testing.assert_array_equal(encoded(Rows(Y), D, Coder(0.05), Workers(1)).toarray(), start.toarray())
+    alike = D + 0.5 * rng.normal(size=20)
+    alike /= np.linalg.norm(alike, axis=1, keepdims=True)
+    assert likeness(alike @ alike.T, 20) > ALIKE
+    start = PolishedCodes(0.05, 20).from_scratch(Y, alike, alike @ alike.T)
+    found = encoded(Rows(Y), alike, Coder(0.05), Workers(1))
+    assert np.sum(values(Y, alike, found, 0.05)) < np.sum(values(Y, alike, start, 0.05))
 
 
 @pytest.mark.parametrize("options", [{"penalty": 0.01}, {"penalty": 0.01, "code_bound": 0.5}, {"n_nonzero": 2}])
