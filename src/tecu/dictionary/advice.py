@@ -2,21 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import warnings
-from collections.abc import Iterator
 from typing import Any
 
 FEW = 0.1
 """Non-zeros a sample below which a penalty that was chosen here is doubted."""
-
-
-@contextlib.contextmanager
-def blocks_may_rest() -> Iterator[None]:
-    """Without the solver's warning that a block never moved: its blocks are not what a user of the estimator knows."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="block .* never moved", category=RuntimeWarning)
-        yield
 
 
 def doubt_penalty(model: Any, square: float) -> None:

@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tecu.arrays import canonical, is_elsewhere, is_sparse
 from tecu.dictionary import model_file
-from tecu.dictionary.advice import blocks_may_rest, doubt_penalty
+from tecu.dictionary.advice import doubt_penalty
 from tecu.dictionary.chunked.samples import is_chunked
 from tecu.dictionary.coding import Matrix
 from tecu.dictionary.encoding import decoded, encoded, half_misfits, score_of
@@ -179,8 +179,8 @@ class L0DictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
                 self.solver, rows, checked.coder, checked.n_components, ball=checked.ball, seed=seed,
                 max_iter=self.max_iter, tol=self.tol, team=team,
             )  # fmt: skip
-            with blocks_may_rest():
-                result = self._run(planned, rows, checked, random, team, saved)
+            planned.solver.warns_of_rest = False  # its blocks are not what a user of the estimator knows
+            result = self._run(planned, rows, checked, random, team, saved)
         self._keep(planned, result, checked)
         doubt_penalty(self, rows.square() if self.codes_.nnz < len(rows) else 0.0)
         return self

@@ -8,7 +8,6 @@ import math
 import shutil
 import threading
 import time
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -177,9 +176,7 @@ class Learning:
                     self._become("running", f"Looking at the data; {compiles} ...")
             try:
                 model = self.recipe.estimator(self._checkpoint, self._followed)
-                with warnings.catch_warnings():  # a block that rests is told by the certificate
-                    warnings.simplefilter("ignore", RuntimeWarning)
-                    model.fit(self.matrix)
+                model.fit(self.matrix)
                 self._end(model)
             except Exception as error:  # whatever it is, the page must hear of it
                 first = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")

@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from tecu import stop, terms
-from tecu.dictionary.advice import blocks_may_rest, doubt_penalty
+from tecu.dictionary.advice import doubt_penalty
 from tecu.dictionary.chunked import tasks
 from tecu.dictionary.chunked.coder import ChunkCoder
 from tecu.dictionary.chunked.coupling import ChunkedFactorization, RowTerm
@@ -140,8 +140,8 @@ def fit(model: Any, X: Any) -> None:
         start = {"W": zeros(samples, len(D)), "D": np.ascontiguousarray(D.T)}
         rule = SmallGain(200 * model.tol) | stop.MaxIter(model.max_iter)
         callbacks = [] if model.callback is None else [model.callback]
-        with blocks_may_rest():
-            result = solver.run(start, rule, callbacks, progress=bool(model.verbose))
+        solver.warns_of_rest = False
+        result = solver.run(start, rule, callbacks, progress=bool(model.verbose))
         _keep(model, solver, result, checked, replaced)
         doubt_penalty(model, sum(found.squares))
     model.n_features_in_ = samples.shape[1]
