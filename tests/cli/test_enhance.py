@@ -198,7 +198,7 @@ def test_the_help_tells_every_method_and_the_ranges(capsys):
     words = " ".join(capsys.readouterr().out.split())
     assert not [name for name in METHODS if not re.search(rf"\b{name}\b", words)]
     assert f"{LEAST_HEADROOM:g} to {MOST_HEADROOM:g}" in words
-    assert f"0 leaves the photo alone, 1 is what the network proposes, up to {STRONGEST:g} lifts more" in words
+    assert f"0 leaves the photo alone, 1 is what the network proposes, up to {STRONGEST:g} lifts shadows more" in words
 
 
 def test_parts(photo, tmp_path, capsys):
