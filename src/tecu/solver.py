@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import math
 import time
@@ -15,6 +14,7 @@ from typing import Any
 
 from tecu import arrays, noise
 from tecu.arrays import Array
+from tecu.callbacks import Callback, checked_callbacks, close_all, says_stop
 from tecu.certificate import Certificate, certify
 from tecu.checks import audit_due, gradient_tests, is_only_ours, no_room, other_value, require_value
 from tecu.fingerprint import differing, fingerprint
@@ -30,7 +30,6 @@ from tecu.updates.proximal import Proximal, no_closed_form
 from tecu.visited import divided
 
 log = logging.getLogger("tecu")
-Callback = Callable[[State], bool | None]
 SETTINGS = ("coupling's attributes", "terms", "updates", "schedule or seed")  # by which a state knows its solver
 
 
@@ -137,7 +136,7 @@ class Solver:
         rule = RelativeChange(1e-4) | MaxIter(1000) if stop is None else stop
         if not isinstance(rule, Rule):
             raise TypeError(f"stop must be a rule such as stop.MaxIter(100), got {stop!r}")
-        callbacks = _checked_callbacks(callbacks)
+        callbacks = checked_callbacks(callbacks)
         is_watched = bool(callbacks)
         if progress:
             from tecu.progress import ProgressLine
@@ -155,7 +154,7 @@ class Solver:
                 if state.t == first and (is_watched or not is_only_ours(self.problem, state.z)):
                     trail.early = state
                 # Every callback sees every state, also the last one.
-                asked = [_says_stop(callback(state)) for callback in callbacks]
+                asked = [says_stop(callback(state)) for callback in callbacks]
                 state = replace(state, elapsed=time.perf_counter() - began)
                 status = rule.check(state, self.problem)
                 if status is None and any(asked):
@@ -167,9 +166,7 @@ class Solver:
             state, status, why = trouble.state, Status.DIVERGED, str(trouble)
             trail.last.clear()  # it may hold visits of the sweep that was given up
         finally:
-            with contextlib.ExitStack() as ended:  # each is closed, even if another one cannot be
-                for callback in reversed(callbacks):
-                    ended.callback(getattr(callback, "close", lambda: None))
+            close_all(callbacks)
         return self._finish(state, status, trail, why)
 
     def fingerprint(self) -> str:
@@ -353,23 +350,6 @@ class Solver:
             values=counters.values, gradients=counters.gradients, hessians=counters.hessians, proxes=counters.proxes,
             products=int(sub.coupling_memory.pop("products", 0)), strategy_calls=counters.strategy_calls,
         )  # fmt: skip
-
-
-def _checked_callbacks(callbacks: Any) -> list[Callback]:
-    if isinstance(callbacks, str) or not isinstance(callbacks, Iterable):
-        hint = "; put it in brackets" if callable(callbacks) else ""
-        raise TypeError(f"callbacks must be a list of functions of the state, got {callbacks!r}{hint}")
-    found = list(callbacks)
-    for position, callback in enumerate(found, 1):
-        if not callable(callback):
-            raise TypeError(f"callbacks: number {position} of {len(found)} must be a function, got {callback!r}")
-    return found
-
-
-def _says_stop(answer: Any) -> bool:
-    """Whether a callback returned a truth value that is true, Python's own or that of an array; others mean nothing."""
-    is_truth = isinstance(answer, bool) or str(getattr(answer, "dtype", "")).endswith("bool")
-    return is_truth and math.prod(getattr(answer, "shape", ())) == 1 and bool(answer)
 
 
 def _in_order(z: Mapping[str, Array], tests: Iterable[str], checks: Iterable[Check]) -> tuple[Check, ...]:

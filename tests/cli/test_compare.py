@@ -7,9 +7,9 @@ import sys
 import numpy as np
 import pytest
 from PIL import Image, ImageCms
-from skimage import data
 
 import tecu
+from pictures import DARK, PHOTO, save_photos
 from tecu import couplings, terms
 from tecu.cli.main import main
 from tecu.dictionary import L0DictionaryLearning, make_sparse_data
@@ -17,17 +17,11 @@ from tecu.lowlight import Enhancer
 from tecu.lowlight.files import read_photo
 from tecu.metrics import psnr
 
-PHOTO = data.astronaut()[60:188, 150:310]
-DARK = np.rint(PHOTO * 0.2).astype(np.uint8)
-
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    Image.fromarray(PHOTO).save("good.png")
-    Image.fromarray(DARK).save("dark.png")
-    Image.fromarray(DARK[:, ::-1]).save("mirrored.png")
-    Image.fromarray(PHOTO[:64, :64]).save("small.png")
+    save_photos(tmp_path)
     return tmp_path
 
 

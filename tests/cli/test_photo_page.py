@@ -4,28 +4,21 @@ import json
 import re
 import weakref
 
-import numpy as np
 import pytest
 from PIL import Image
-from skimage import data
 
+from pictures import DARK, PHOTO, save_photos
 from tecu.cli.main import main
 from tecu.lowlight import Enhancer
 from tecu.lowlight.batch import run
 from tecu.lowlight.files import read_photo
 from tecu.lowlight.grid import LONGEST_SIDE
 
-PHOTO = data.astronaut()[60:188, 150:310]
-DARK = np.rint(PHOTO * 0.2).astype(np.uint8)
-
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    Image.fromarray(PHOTO).save("good.png")
-    Image.fromarray(DARK).save("dark.png")
-    Image.fromarray(DARK[:, ::-1]).save("mirrored.png")
-    Image.fromarray(PHOTO[:64, :64]).save("small.png")
+    save_photos(tmp_path)
     return tmp_path
 
 

@@ -16,6 +16,7 @@ import numpy as np
 from tecu.arrays import Array
 from tecu.dictionary.blocks import CodesOfBatch, Dictionary
 from tecu.dictionary.coding import Matrix, descend, greedy, polished
+from tecu.dictionary.exchange import better_rows
 from tecu.dictionary.online import Coder
 from tecu.dictionary.sweeps import bend_between_halves, sweep, sweep_in_halves
 from tecu.inexact import Candidate, Numbers
@@ -138,19 +139,13 @@ def strategy_of(coder: Coder, cap: int) -> PolishedCodes | DescendedCodes:
 
 def _better(smooth: CodesOfBatch, sub: SubProblem, first: Any, second: Any, penalty: float) -> Any:
     """Row by row the code with the lower value of the sub-problem."""
-    from scipy.sparse import diags_array
-
     values = []
     for codes in (first, second):
         misfit = smooth.samples - codes @ smooth.atoms.rows
         value = 0.5 * np.sum(misfit.astype(np.float64) ** 2, axis=1) + penalty * np.diff(codes.indptr)
         move = codes - sub.previous
         values.append(value + 0.5 * sub.eta * np.asarray(move.multiply(move).sum(axis=1)).ravel())
-    keep = (values[0] <= values[1]).astype(first.dtype)
-    chosen = (diags_array(keep) @ first + diags_array(1 - keep) @ second).tocsr().astype(first.dtype)
-    chosen.eliminate_zeros()
-    chosen.sort_indices()
-    return chosen
+    return better_rows(second, first, values[1], values[0])
 
 
 def _stack(parts: list[Any]) -> Any:
