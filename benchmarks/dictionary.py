@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 import tracemalloc
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -32,6 +33,8 @@ from benchmarks.dictionary_rivals import (
 from tecu import stop
 from tecu.dictionary import L0DictionaryLearning, coding, sweeps
 from tecu.dictionary.data import SIZES
+from tecu.dictionary.embedded import strategy_of
+from tecu.dictionary.encoding import half_misfits, likeness, score_of
 from tecu.dictionary.online import Coder
 from tecu.dictionary.rows import Rows
 from tecu.dictionary.solvers import plan
@@ -229,6 +232,40 @@ def compiling(seeds):
     )
 
 
+def new_codes(seeds):
+    """What exchanging atoms gains in ``transform``, and its price, by a penalty, against the greedy codes alone."""
+    from sklearn.datasets import load_digits, load_sample_image
+    from sklearn.feature_extraction.image import extract_patches_2d
+
+    def patches_of(name, side):
+        grey = load_sample_image(name).mean(axis=2) / 255.0
+        return extract_patches_2d(grey, (side, side), max_patches=6000, random_state=seeds[0]).reshape(6000, -1)
+
+    china, flower = patches_of("china.jpg", 8), patches_of("flower.jpg", 8)
+    sets = {
+        "raw patches of china": (china, 128),
+        "raw patches of flower": (flower, 128),
+        "centred patches of flower": (flower - flower.mean(axis=1, keepdims=True), 128),
+        "digits": (load_digits().data, 64),
+        "planted, n = 64": (planted(64, seeds[0])[0], 600),
+    }
+    for name, (data, atoms) in sets.items():
+        X = data.astype(np.float32)
+        model = L0DictionaryLearning(atoms, random_state=0, n_jobs=1).fit(X)
+        D, rows, coder = model.components_, Rows(X), Coder(model.penalty_)
+        start = strategy_of(coder, min(D.shape))
+        gram = D @ D.T
+        runs = {"greedy": partial(start.from_scratch, X, D, gram), "transform": partial(model.transform, X)}
+        codes = {key: run() for key, run in runs.items()}
+        value = {key: -score_of(half_misfits(rows, found, D), found, model.penalty_) for key, found in codes.items()}
+        best = interleaved(runs, repeats=3)
+        print(
+            f"new codes, {name}: {value['transform'] / value['greedy']:.3f} of the objective of greedy codes in "
+            f"{best['transform'] / best['greedy']:.1f} times their time; atoms are {likeness(gram, D.shape[1]):.1f} "
+            "times as alike as random ones"
+        )
+
+
 def memory(seeds):
     """Peak of a fit against the arrays that it cannot do without."""
     X, D0, penalty, *_ = planted(144, seeds[0])
@@ -248,6 +285,7 @@ FIGURES = {
     "floors": floors, "palm": against_palm, "spams": against_spams, "patches": patches,
     "scikit-learn": against_scikit_learn, "many": many_samples, "penalties": other_penalties,
     "threads": threads, "criterion": criterion, "compiling": compiling, "memory": memory,
+    "codes": new_codes,
 }  # fmt: skip
 
 

@@ -242,9 +242,9 @@ class L0DictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         """Sparse codes of ``X``, CSR: each sample greedily, then atoms come, go and are exchanged while that pays.
 
         Every move is followed by a refit, within the bounds. No code is worse than its greedy start; one of more than
-        64 atoms is left as it is. ``fit`` exchanges atoms from sweep to sweep instead: of the samples of the fit these
-        codes end between a tenth of a percent above ``codes_`` and far below them, a fifth where all atoms share an
-        offset.
+        64 atoms is left as it is, and with a penalty alone atoms are exchanged only where they are more alike than
+        random ones. ``fit`` exchanges atoms from sweep to sweep instead, so ``codes_`` differ: of raw data, whose atoms
+        share an offset, these codes are the better ones by far.
 
         Codes of data in chunks stay where they are made. ``out`` is a zarr store to write them to, by the workers
         themselves; it is returned, and :func:`tecu.dictionary.read_codes` reads it.
