@@ -43,6 +43,18 @@ class Codes:
         room = samples * capacity
         return cls(np.zeros(samples + 1, np.int32), np.empty(room, np.int32), np.empty(room, dtype))
 
+    @classmethod
+    def rows_of(cls, codes: Any, rows: slice) -> Codes:
+        """Some rows of a CSR array, without a copy."""
+        ends = codes.indptr[rows.start : rows.stop + 1]
+        entries = slice(ends[0], ends[-1])
+        return cls(ends - ends[0], codes.indices[entries], codes.data[entries])
+
+    @property
+    def places(self) -> tuple[Matrix, Matrix]:
+        """The row and the column of each entry."""
+        return np.repeat(np.arange(len(self.indptr) - 1), np.diff(self.indptr)), self.indices
+
     def csr(self, n_components: int) -> Any:
         """The same codes as a CSR array."""
         from scipy.sparse import csr_array

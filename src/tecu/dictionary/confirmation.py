@@ -14,8 +14,8 @@ import numpy as np
 from tecu import arrays, terms
 from tecu.audit import Claim
 from tecu.dictionary.blocks import CodesOfBatch
-from tecu.dictionary.coding import Matrix, sign_mask, tile_height
-from tecu.dictionary.totals import is_for_kernels
+from tecu.dictionary.coding import Codes, Matrix, tile_height
+from tecu.dictionary.totals import is_for_kernels, misfits_of
 from tecu.dictionary.weights import SHARE_OF_ETA, codes_eta
 from tecu.subproblem import SubProblem
 from tecu.updates import Embed
@@ -87,26 +87,27 @@ def _recomputed(
     The last is the room for rounding. It is taken from some of the samples: less than there is, and so no false claim
     gains by it.
     """
-    from tecu.dictionary.kernels_audit import gap_and_change
+    Y, D, team = smooth.samples, smooth.atoms.rows, smooth.coupling.team
+    limit = 2.0 * weight * tau  # of the square of tau (u - grad phi / tau)
 
-    Y, D = smooth.samples, smooth.atoms.rows
-    m, n = D.shape
-    mask = sign_mask(D.dtype, positive=False)
+    def part(piece: slice) -> tuple[float, float, Matrix]:
+        new, old = Codes.rows_of(u, piece), Codes.rows_of(previous, piece)
+        (rest, squares), (old_rest, old_squares) = (misfits_of(Y[piece], codes, D) for codes in (new, old))
+        slopes = rest @ D.T  # minus the gradient of H
+        slopes[old.places] += D.dtype.type(eta) * old.data
+        w = new.data.astype(np.float64)
+        slope = slopes[new.places] - eta * w
+        kept = np.square(tau * w + slope) > limit
+        gap = float(np.sum(np.square(np.where(kept, slope / tau, w))))
+        slopes[new.places] = 0
+        largest = np.maximum(np.max(slopes, initial=0.0), -np.min(slopes, initial=0.0))  # NaN if one is
+        if not np.float64(largest) ** 2 <= limit:
+            steep = np.square(slopes, dtype=np.float64)
+            gap += float(np.sum(steep[~(steep <= limit)])) / (tau * tau)
+        some = old_rest[::SAMPLE_STRIDE].astype(np.float64)  # squares of large samples leave the range of float32
+        return gap, float(np.sum(squares - old_squares)), some.T @ some
 
-    def part(rows: slice) -> tuple[float, float, Matrix]:
-        samples = rows.stop - rows.start
-        height, starts = min(tile_height(m), samples), slice(rows.start, rows.stop + 1)
-        tile, rests = np.empty((height, m), D.dtype), np.empty((2 * height, n), D.dtype)
-        some = np.zeros((-(-samples // SAMPLE_STRIDE), n))  # squares of large samples leave the range of float32
-        gap, change = gap_and_change(
-            Y[rows], D, u.indptr[starts], u.indices, u.data, previous.indptr[starts], previous.indices, previous.data,
-            D.dtype.type(eta), float(tau), float(weight), mask, tile, tile.view(mask.dtype), rests,
-            SAMPLE_STRIDE, some,
-        )  # fmt: skip
-        return gap, change, some.T @ some
-
-    team = smooth.coupling.team
-    parts = team.each(part, team.tapering(len(Y)))
+    parts = team.each(part, team.tapering(len(Y), tile_height(len(D))))
     gap, change, spread = (sum(part[i] for part in parts) for i in range(3))
     # ||R D||^2 = <R'R, D D'>, of the size of the features
     slope = float(np.sum(np.asarray(spread) * smooth.atoms.spread))
