@@ -72,6 +72,26 @@ def test_codes_that_are_not_their_own_prox_point_are_found_out(change, dtype):
     assert update.audit(sub, lie) is not None
 
 
+def of_unit_vectors(X):
+    """The update and the sub-problem of codes that begin at zero, where every atom is a unit vector."""
+    problem = Problem(BatchedFactorization(X, [slice(0, len(X))]), {"W0": terms.L0(PENALTY), "D": terms.UnitColumns()})
+    start = {"W0": csr_array(X.shape, dtype=X.dtype), "D": np.eye(X.shape[1], dtype=X.dtype)}
+    update = EmbeddedCodes(PolishedCodes(PENALTY, X.shape[1]), eta=ETA, c=0.45 * ETA)
+    return update, SubProblem.of(problem, "W0", start)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_coefficient_whose_prox_is_zero_is_found_out_by_itself(dtype):
+    update, sub = of_unit_vectors(2 * np.eye(16, 16, 1, dtype=dtype))
+    step = update.visit(sub)
+    assert confirmed(sub.with_eta(ETA), step.claim)
+    more = step.u.toarray()
+    small = more[3, 7] = 0.05  # next to atoms that are orthogonal to it, no other slope sees it
+    false = csr_array(more)
+    change = step.claim.change + PENALTY + 0.5 * (1.0 + ETA) * small**2  # which is true
+    assert not confirmed(sub.with_eta(ETA), replace(step.claim, u=false, change=change))
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("sign", [1, -1])
 @pytest.mark.parametrize("sample", [8, 13])
@@ -80,10 +100,7 @@ def test_a_sample_without_its_atom_is_found_out_by_the_gradient_alone(sample, si
     X = np.abs(rng.normal(size=(40, 16))) * (rng.random((40, 16)) < 0.1)
     X[sample] = 0
     X[sample, 3] = 2 * sign  # the only entry of its correlations with the atoms, which are unit vectors
-    coupling = BatchedFactorization(X.astype(dtype), [slice(0, 40)], Workers(1))
-    problem = Problem(coupling, {"W0": terms.L0(PENALTY), "D": terms.UnitColumns()})
-    update = EmbeddedCodes(PolishedCodes(PENALTY, 16), eta=ETA, c=0.45 * ETA)
-    sub = SubProblem.of(problem, "W0", {"W0": csr_array((40, 16), dtype=dtype), "D": np.eye(16, dtype=dtype)})
+    update, sub = of_unit_vectors(X.astype(dtype))
     step = update.visit(sub)
     assert confirmed(sub.with_eta(ETA), step.claim)
     without = step.u.toarray()
@@ -94,6 +111,21 @@ def test_a_sample_without_its_atom_is_found_out_by_the_gradient_alone(sample, si
     lie = replace(step, u=false, claim=replace(step.claim, u=false, change=step.claim.change + lost))  # a true change
     assert not confirmed(sub.with_eta(ETA), lie.claim)
     assert update.audit(sub, lie) is not None
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_one_wrong_coefficient_is_found_out_though_the_change_it_tells_is_true(dtype):
+    _, sub, step = visited(dtype)
+    false = step.u.copy()
+    false.data[np.argmax(np.abs(false.data))] *= 1.05
+    X, D = sub.smooth.samples.astype(np.float64), sub.smooth.atoms.rows.astype(np.float64)
+
+    def value(codes):
+        misfit, move = X - codes @ D, (codes - sub.previous).toarray()
+        return PENALTY * codes.nnz + 0.5 * np.sum(misfit**2) + 0.5 * ETA * np.sum(move**2)
+
+    true_change = step.claim.change + value(false) - value(step.u)
+    assert not confirmed(sub.with_eta(ETA), replace(step.claim, u=false, change=true_change))
 
 
 @pytest.mark.parametrize("scale", [1e17, 6e18, 3e19])
