@@ -13,11 +13,10 @@ from scipy.sparse import csr_array, random_array
 
 import tecu
 from tecu.certificate import Verdict
-from tecu.dictionary import L0DictionaryLearning, make_sparse_data, parameters
+from tecu.dictionary import L0DictionaryLearning, make_sparse_data
 from tecu.dictionary.embedded import strategy_of
 from tecu.dictionary.online import Coder
 from tecu.dictionary.rows import Rows
-from tecu.dictionary.scale import usual_square
 from tecu.dictionary.solvers import NAMES, plan
 
 
@@ -188,37 +187,6 @@ def test_an_atom_that_carries_most_of_the_data_does_not_hold_the_others_back(dty
         weights.append(planned.solver.updates["D"].first_eta(sub))
     np.testing.assert_allclose(weights, weights[0], rtol=1e-6)
     assert 0.0 < weights[0] <= 0.5 * np.median(np.sum(W**2, axis=0))
-
-
-def test_penalty_auto_follows_the_scale_of_the_data(planted):
-    X = planted[0][:300]
-    one = L0DictionaryLearning(20, random_state=0, max_iter=3).fit(X)
-    thousand = L0DictionaryLearning(20, random_state=0, max_iter=3).fit(1000 * X)
-    np.testing.assert_allclose(thousand.penalty_, 1e6 * one.penalty_)
-    assert thousand.codes_.nnz == pytest.approx(one.codes_.nnz, rel=0.02)
-
-
-def test_penalty_auto_is_hardly_moved_by_an_outlier_or_an_offset():
-    X = np.random.default_rng(0).normal(size=(2000, 16))
-    outlier, sparse = X.copy(), np.where(np.random.default_rng(1).random((500, 16)) < 0.2, X[:500], 0.0)
-    outlier[0] *= 1000
-    kinds = {"outlier": outlier, "offset": X + 300.0, "part": X[:1000], "zeros": np.vstack([X, np.zeros((900, 16))])}
-    fitted = {kind: L0DictionaryLearning(16, max_iter=1, random_state=0).fit(kinds[kind]) for kind in kinds}
-    mean_square = np.mean(np.sum(X**2, axis=1))
-    for kind, model in fitted.items():
-        assert model.penalty_ == pytest.approx(0.003 * mean_square, rel=0.1), kind
-        assert model.codes_.nnz >= len(X[:1000]), kind
-    both = [usual_square(Rows(data)) for data in (sparse, csr_array(sparse))]
-    assert both[0] == pytest.approx(both[1], rel=1e-12)
-
-
-def test_penalty_auto_that_leaves_next_to_nothing_is_doubted(monkeypatch):
-    X = np.random.default_rng(0).normal(size=(200, 16))
-    X[:5] *= 20
-    monkeypatch.setattr(parameters, "AUTO_PENALTY", 2.0)
-    with pytest.warns(UserWarning, match="penalty='auto' chose penalty_=.*give a smaller penalty"):
-        model = L0DictionaryLearning(16, max_iter=2, random_state=0).fit(X)
-    assert 0 < model.codes_.nnz < 20
 
 
 def test_transform_lowers_the_objective_of_each_sample_below_that_of_no_code(planted):

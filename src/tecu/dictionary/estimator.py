@@ -48,9 +48,11 @@ class L0DictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         that is far too many, so give a number.
     penalty
         The price of a non-zero coefficient, or ``"auto"``: 0.003 times the mean squared distance of a sample to the
-        mean sample. Outliers count little: each distance is cut at eight times the median, the mean sample is that of
-        samples of at most eight times the median squared length, and samples that are zero are left out. Of data in
-        chunks it is found from the sample that the start is found from, by ``partial_fit`` from the first batch.
+        mean sample, this at the level (from 0 to 2) that suits the sample. Outliers count little: each distance is cut
+        at eight times the median, the mean sample is that of samples of at most eight times the median squared length,
+        and samples that are zero are left out. Of data in chunks it is found from the sample that the start is found
+        from, by ``partial_fit`` from the first batch. So an offset hardly changes the penalty; the fit is far better
+        without it: subtract the mean sample, or from each patch its own mean.
     n_nonzero
         At most this many coefficients a sample, instead of a penalty.
     solver

@@ -19,7 +19,7 @@ from tecu.dictionary.solvers import NAMES
 from tecu.settings import is_number, is_whole
 
 log = logging.getLogger("tecu")
-AUTO_PENALTY = 0.003  # of a sample's usual squared distance to the mean: a coefficient must explain at least that much
+AUTO_PENALTY = 0.003  # of a sample's usual squared distance to the mean: a coefficient must explain twice that much
 INITS = ("auto", "greedy", "data", "random")
 
 

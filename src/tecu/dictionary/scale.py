@@ -1,4 +1,9 @@
-"""What ``penalty="auto"`` goes by: how far samples usually are from the mean one."""
+r"""What ``penalty="auto"`` goes by: ``min ||x - a mu||^2`` over ``0 <= a <= 2``, ``mu`` the mean sample, averaged.
+
+An offset that all samples share, each at a level of its own as the brightness of patches is, takes one atom however
+large it is, and should not decide what the other coefficients cost. Where there is none ``mu`` is next to nothing, and
+so is what twice of it takes away: what is left is the squared length of a sample.
+"""
 
 from __future__ import annotations
 
@@ -14,15 +19,18 @@ from tecu.dictionary.rows import Rows
 CUT = 8.0
 """A sample counts as no more than this many times the median."""
 
+HIGHEST = 2.0
+"""The level of a sample, as a multiple of the mean sample, lies between none and this."""
+
 ALL_ALIKE = 1e-8
 """Samples that differ by no more than this share of their squared length are taken to differ by rounding only."""
 
 
 def usual_square(rows: Rows) -> float:
-    """The squared distance of a sample to the mean one, averaged without samples that are zero; 0 if all are.
+    """The squared distance of a sample to the mean one at the sample's level, averaged without samples that are zero.
 
-    Each is cut at ``CUT`` times the median, and the mean is that of samples whose squared length is not. Where all
-    samples are alike it is their squared length. Sparse samples stay sparse.
+    Each is cut at ``CUT`` times the median, and the mean is that of samples whose squared length is not. Where samples
+    differ by their level only it is their squared length; 0 if all are zero. Sparse samples stay sparse.
 
     >>> import numpy as np
     >>> X = np.tile(np.eye(2), (50, 1))
@@ -43,7 +51,8 @@ def usual_square(rows: Rows) -> float:
         total += usual[piece].astype(np.float64) @ _some(rows, piece, unit)
     mean = total / np.count_nonzero(usual)
     along = np.concatenate([_some(rows, piece, unit) @ mean for piece in pieces])
-    apart = np.maximum(squares - 2.0 * along + mean @ mean, 0.0)[used]
+    own = np.clip(along / (mean @ mean or 1.0), 0.0, HIGHEST)
+    apart = np.maximum(squares - 2.0 * own * along + own * own * (mean @ mean), 0.0)[used]
     length, distance = (
         float(np.mean(np.minimum(found, CUT * np.median(found)))) for found in (squares[used], apart)
     )  # fmt: skip
