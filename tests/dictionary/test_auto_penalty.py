@@ -58,3 +58,21 @@ def test_penalty_auto_of_data_without_an_offset_goes_by_their_length():
     X = np.random.default_rng(0).normal(size=(2000, 16))
     X -= X.mean(axis=0)  # what rounding leaves of the mean points anywhere
     assert usual_square(Rows(X)) == pytest.approx(np.mean(np.sum(X**2, axis=1)), rel=1e-12)
+
+
+@pytest.mark.parametrize("size", [0.01, 100.0])
+def test_a_first_batch_of_another_scale_is_told_when_the_others_come(planted, size):
+    X = planted[0]
+    model = L0DictionaryLearning(24, random_state=0).partial_fit(size * X[:200])
+    with pytest.warns(UserWarning, match="penalty='auto' keeps penalty_=.*give a number") as told:
+        model.partial_fit(X[200:400])
+    assert len(told) == 1
+    assert told[0].filename == __file__
+    assert f"{0.003 * usual_square(Rows(X[200:400])):.3g}" in str(told[0].message)
+
+
+def test_batches_that_are_alike_small_or_zero_are_not_doubted(planted):
+    X = planted[0] + 100.0
+    model = L0DictionaryLearning(24, random_state=0)
+    for batch in (X[:200], X[200:400], 2 * X[:200], X[:1], X[:3], 0 * X[:5]):
+        model.partial_fit(batch)  # warnings are errors

@@ -1,12 +1,19 @@
-"""What the estimator says of a penalty that leaves next to nothing of the codes."""
+"""What the estimator says of a penalty that leaves next to nothing of the codes, or was chosen from other samples."""
 
 from __future__ import annotations
 
 import warnings
 from typing import Any
 
+from tecu.dictionary.parameters import AUTO_PENALTY
+from tecu.dictionary.rows import Rows
+from tecu.dictionary.scale import usual_distance
+
 FEW = 0.1
 """Non-zeros a sample below which a penalty that was chosen here is doubted."""
+
+OTHER_SCALE = 30.0
+"""How many times larger or smaller a penalty is than the one that a later batch would have chosen, if it is doubted."""
 
 
 def doubt_penalty(model: Any, square: float) -> None:
@@ -24,5 +31,18 @@ def doubt_penalty(model: Any, square: float) -> None:
         warnings.warn(
             f"penalty='auto' chose penalty_={model.penalty_:.3g}, which leaves {count / samples:.2g} non-zeros a "
             "sample; give a smaller penalty, or n_nonzero",
+            UserWarning, stacklevel=4,
+        )  # fmt: skip
+
+
+def doubt_first_batch(model: Any, rows: Rows) -> None:
+    """Warn if ``penalty="auto"`` of the first batch is of another scale than this batch is."""
+    if model.n_nonzero is not None or not isinstance(model.penalty, str):
+        return
+    here = AUTO_PENALTY * usual_distance(rows)
+    if here and not here / OTHER_SCALE <= model.penalty_ <= here * OTHER_SCALE:
+        warnings.warn(
+            f"penalty='auto' keeps penalty_={model.penalty_:.3g} of the samples before, but from this batch it would "
+            f"have chosen {here:.3g}; give a number, or begin with a batch that is like the others",
             UserWarning, stacklevel=4,
         )  # fmt: skip

@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tecu.arrays import canonical, is_elsewhere, is_sparse
 from tecu.dictionary import model_file
-from tecu.dictionary.advice import doubt_penalty
+from tecu.dictionary.advice import doubt_first_batch, doubt_penalty
 from tecu.dictionary.chunked.samples import is_chunked
 from tecu.dictionary.coding import Matrix
 from tecu.dictionary.encoding import decoded, encoded, half_misfits, score_of
@@ -224,7 +224,8 @@ class L0DictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
 
         It goes on from where :meth:`fit`, :meth:`load` or another batch has left off. What ``fit`` said of its own
         dictionary (``codes_``, ``objective_``, ``certificate_``, ``history_``) is gone then. ``penalty_`` is that of
-        the latest batch; ``penalty="auto"`` keeps the one before.
+        the latest batch; ``penalty="auto"`` keeps the one before, so that scores can be compared, and warns of a batch
+        that it is far too large or too small for.
         """
         first = not hasattr(self, "components_")
         X = self._validated(X, reset=first)
@@ -234,6 +235,8 @@ class L0DictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         if first:
             self.components_ = start_dictionary(checked, rows, check_random_state(self.random_state))
             self.n_iter_ = 0
+        else:
+            doubt_first_batch(self, rows)  # before anything is learned: a warning may be an error
         announce_compiling(*KERNELS)
         absorb_batch(self, rows, checked)
         return self

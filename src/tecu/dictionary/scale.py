@@ -37,13 +37,23 @@ def usual_square(rows: Rows) -> float:
     >>> [round(usual_square(Rows(data)), 1) for data in (X, X + 100.0, np.vstack([X, [[1e6, 0.0]]]))]
     [0.5, 0.5, 0.5]
     """
+    distance, length = _distance_and_length(rows)
+    return distance or length
+
+
+def usual_distance(rows: Rows) -> float:
+    """The same, but 0 where samples differ by their level only: a single one does not tell how far others are."""
+    return _distance_and_length(rows)[0]
+
+
+def _distance_and_length(rows: Rows) -> tuple[float, float]:
     pieces = rows.pieces()
     largest = max((float(abs(rows.X[piece]).max()) for piece in pieces), default=0.0)
     unit = math.ldexp(1.0, min(math.frexp(largest)[1], 1023))  # squares stay in range, and no bit is lost
     squares = np.concatenate([_squares(_some(rows, piece, unit)) for piece in pieces])
     used = squares > 0.0
     if not np.any(used):
-        return 0.0
+        return 0.0, 0.0
     most = CUT * np.median(squares[used])
     usual = used & (squares <= most)
     total = np.zeros(rows.shape[1])
@@ -56,7 +66,7 @@ def usual_square(rows: Rows) -> float:
     length, distance = (
         float(np.mean(np.minimum(found, CUT * np.median(found)))) for found in (squares[used], apart)
     )  # fmt: skip
-    return (distance if distance > ALL_ALIKE * length else length) * unit * unit
+    return (distance if distance > ALL_ALIKE * length else 0.0) * unit * unit, length * unit * unit
 
 
 def _some(rows: Rows, piece: slice, unit: float) -> Any:
