@@ -124,6 +124,22 @@ def test_a_checkpoint_of_another_start_is_refused(X, tmp_path):
         assert second.history_["value"][:2].tolist() == first.history_["value"].tolist()
 
 
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"n_components": 19}, {"n_components": 21}, {"n_components": None}, {"penalty": 0.021}, {"penalty": "auto"},
+        {"penalty": "auto", "n_nonzero": 3}, {"solver": "palm"}, {"constraint": "ball"}, {"positive": True},
+        {"code_bound": 1.0}, {"dtype": np.float32}, {"random_state": 1},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_checkpoint_with_another_parameter_is_refused(X, tmp_path, other):
+    options = {**OPTIONS, "checkpoint": tmp_path / "run.npz"}
+    L0DictionaryLearning(**options, max_iter=1).fit(X[:300])
+    with pytest.raises(ValueError, match=r"run\.npz was written by a fit of other data or with other parameters"):
+        L0DictionaryLearning(**{**options, **other}, max_iter=2).fit(X[:300])
+
+
 @pytest.mark.parametrize("solver", ["auto", "palm", "tecu"])
 @pytest.mark.filterwarnings("ignore:block .* never moved:RuntimeWarning")
 def test_sparse_samples_with_entries_given_twice_are_their_sums(solver):

@@ -193,7 +193,7 @@ class L0DictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         callbacks: list[Any] = [] if self.callback is None else [self.callback]
         init = None if self.checkpoint is None else digest_of_init(checked, rows)
         if saved is not None:
-            saved.require(init)
+            saved.require(init, checked.n_components)
             start: Any = saved.state
             self.n_replaced_ = saved.origin.replaced
             log.info("resuming from %s at iteration %d", self.checkpoint, start.t)

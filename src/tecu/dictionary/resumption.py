@@ -36,9 +36,13 @@ class SavedFit(NamedTuple):
     state: State
     origin: Origin
 
-    def require(self, init: str | None) -> None:
-        """Refuse a fit that began elsewhere; a file of an earlier version does not tell."""
-        if self.origin.init not in (None, init):
+    def require(self, init: str | None, atoms: int) -> None:
+        """Refuse a fit that began elsewhere (a file of an earlier version does not tell) or has other atoms.
+
+        Their number is no part of the problem, whose fingerprint the solver compares.
+        """
+        begun = self.state.z.get("D")
+        if self.origin.init not in (None, init) or begun is None or begun.shape[1:] != (atoms,):
             raise _foreign(self.path)
 
 
