@@ -76,3 +76,19 @@ def test_batches_that_are_alike_small_or_zero_are_not_doubted(planted):
     model = L0DictionaryLearning(24, random_state=0)
     for batch in (X[:200], X[200:400], 2 * X[:200], X[:1], X[:3], 0 * X[:5]):
         model.partial_fit(batch)  # warnings are errors
+
+
+def test_a_bound_that_leaves_nothing_to_gain_is_named(planted):
+    X = planted[0][:200]
+    model = L0DictionaryLearning(24, penalty=0.01, code_bound=1e-3, max_iter=2, random_state=0)
+    with pytest.warns(UserWarning, match=r"all codes are zero; lower it below about .* or raise code_bound") as told:
+        model.fit(X)
+    named = float(str(told[0].message).split("below about ")[1].split(",")[0])
+    assert named < 0.01
+    assert model.set_params(penalty=0.3 * named).fit(X).codes_.nnz > 0
+
+
+def test_no_number_above_the_penalty_is_given_to_lower_it_to():
+    X = np.eye(16)  # one atom for all explains a sixteenth of each
+    with pytest.warns(UserWarning, match="all codes are zero; lower it$"):
+        L0DictionaryLearning(1, penalty=0.45, init=np.ones((1, 16)), max_iter=2, random_state=0).fit(X)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from typing import Any
 
@@ -23,8 +24,7 @@ def doubt_penalty(model: Any, square: float) -> None:
         return
     if count == 0:
         warnings.warn(
-            f"penalty_={model.penalty_:.3g} is too large: all codes are zero; lower it below about "
-            f"{0.5 * square / samples:.3g}, half the mean squared length of a sample",
+            f"penalty_={model.penalty_:.3g} is too large: all codes are zero; {_remedy(model, square / samples)}",
             UserWarning, stacklevel=4,
         )  # fmt: skip
     elif isinstance(model.penalty, str) and count < FEW * samples:
@@ -33,6 +33,19 @@ def doubt_penalty(model: Any, square: float) -> None:
             "sample; give a smaller penalty, or n_nonzero",
             UserWarning, stacklevel=4,
         )  # fmt: skip
+
+
+def _remedy(model: Any, mean_square: float) -> str:
+    """By what a coefficient ``w`` can gain at most, ``w ||x|| - w^2 / 2``."""
+    length = math.sqrt(mean_square)
+    bound = math.inf if model.code_bound is None else float(model.code_bound)
+    most = min(bound, length)
+    gain = most * length - 0.5 * most**2
+    if model.penalty_ <= gain:
+        return "lower it"
+    if bound < length:
+        return f"lower it below about {gain:.3g}, which is all that code_bound={bound:.3g} leaves, or raise code_bound"
+    return f"lower it below about {gain:.3g}, half the mean squared length of a sample"
 
 
 def doubt_first_batch(model: Any, rows: Rows) -> None:
