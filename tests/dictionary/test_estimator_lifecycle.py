@@ -216,3 +216,8 @@ def test_a_batch_that_is_refused_leaves_nothing(X):
     with pytest.raises(ValueError, match=r"sum to 9\.\d+e\+39, which leaves the range of float32"):
         model.partial_fit((1e18 * X).astype(np.float32))
     assert not hasattr(model, "components_")
+
+
+def test_partial_fit_refuses_an_iterator_in_a_sentence(X):
+    with pytest.raises(TypeError, match=r"partial_fit takes one batch.*call it for each chunk"):
+        L0DictionaryLearning(**OPTIONS).partial_fit(iter([X]))

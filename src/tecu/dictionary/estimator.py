@@ -24,7 +24,7 @@ from tecu.dictionary.encoding import decoded, encoded, half_misfits, score_of
 from tecu.dictionary.late_residual import with_late_residual
 from tecu.dictionary.online import loose_start
 from tecu.dictionary.parameters import Checked, checked_dtype, checked_parameters, start_dictionary
-from tecu.dictionary.partial import absorb_batch, check_batch
+from tecu.dictionary.partial import absorb_batch, check_batch, require_one_batch
 from tecu.dictionary.resumption import Origin, SavedFit, digest_of_init, run_saving, saved_fit
 from tecu.dictionary.rows import Rows
 from tecu.dictionary.solvers import Plan, plan
@@ -228,6 +228,7 @@ class L0DictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         that it is far too large or too small for.
         """
         first = not hasattr(self, "components_")
+        require_one_batch(X)
         X = self._validated(X, reset=first)
         rows = Rows(X, None if first else self.components_.dtype)
         checked = checked_parameters(self, rows, None if first else self.penalty_)

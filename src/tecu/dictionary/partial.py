@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -20,6 +21,12 @@ MEMORY = 20.0
 
 OF_A_RUN = ("codes_", "objective_", "certificate_", "certificate_summary_", "history_", "status_")
 """What ``fit`` says of its own dictionary, and no other."""
+
+
+def require_one_batch(X: Any) -> None:
+    """Refuse an iterator of chunks, which ``fit`` would take."""
+    if isinstance(X, Iterator):
+        raise TypeError("partial_fit takes one batch, samples x features, and got an iterator; call it for each chunk")
 
 
 def check_batch(model: Any, rows: Rows, checked: Checked, first: bool) -> None:
