@@ -143,6 +143,50 @@ def test_a_first_row_that_may_number_the_columns_is_told(tmp_path, caplog, capsy
     assert not caplog.records
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        ",a,b\n0,1.5,2\n1,3,4\n",  # as pandas writes a frame
+        ",0,1\n3,1.5,2\n7,3,4\n",  # a part of one whose columns have no names
+        '"","a","b"\n"one",1.5,2\n"two",3,4\n',  # as R does
+    ],
+)
+def test_labels_of_rows_are_no_feature(tmp_path, caplog, text):
+    (tmp_path / "x.csv").write_text(text)
+    assert read_table(tmp_path / "x.csv").tolist() == [[1.5, 2], [3, 4]]
+    assert "the first column has no name" in caplog.text
+    (tmp_path / "x.csv").write_text(text + "5,6\n")
+    with pytest.raises(ValueError, match="number of columns changes from 3 to 2 in line 4"):
+        read_table(tmp_path / "x.csv")
+    (tmp_path / "x.csv").write_text(text + "5,6,x\n")
+    with pytest.raises(ValueError, match="column 3 of line 4 must be a number, but is 'x'"):
+        read_table(tmp_path / "x.csv")
+
+
+def test_quotes_around_cells_are_no_part_of_them(tmp_path):
+    (tmp_path / "x.csv").write_text('"a, b","c"\n"1.5","2"\n3,"4"\n')
+    assert read_table(tmp_path / "x.csv").tolist() == [[1.5, 2], [3, 4]]
+    (tmp_path / "x.csv").write_text('a,b\n1,2\n"1,000",2\n')
+    with pytest.raises(ValueError, match="column 1 of line 3 must be a number, but is '1,000'"):
+        read_table(tmp_path / "x.csv")
+
+
+def test_text_in_another_encoding_is_told(tmp_path):
+    for encoding in ("utf-16", "latin-1"):
+        (tmp_path / "x.csv").write_text("température,b\n1,2\n", encoding=encoding)
+        with pytest.raises(ValueError, match=r"x\.csv is not text in UTF-8"):
+            read_table(tmp_path / "x.csv")
+
+
+@pytest.mark.filterwarnings("default")
+def test_what_a_fit_warns_of_is_one_line_on_the_command_line(tmp_path, data, capsys):
+    fit = ["dictionary", "fit", str(tmp_path / "X.npy"), "-o", str(tmp_path / "m.npz"), "--penalty", "1e9"]
+    assert main(fit) == 0
+    told = [line for line in capsys.readouterr().err.splitlines() if "too large" in line]
+    assert len(told) == 1
+    assert told[0].startswith("penalty_=1e+09 is too large: all codes are zero")
+
+
 def test_a_file_that_is_no_npz_file_is_named_as_such(tmp_path, data):
     path = tmp_path / "x.npz"
     np.savez(path, X=data)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -137,7 +138,9 @@ def fit(
 
 def _fitted(model: Any, X: Any, written: dict[str, Path | None], data: Path) -> int:
     """Fit, say what came of it, and write."""
-    model.fit(X)
+    with warnings.catch_warnings():
+        warnings.showwarning = _say_warning
+        model.fit(X)
     per_sample = model.codes_.nnz / model.codes_.shape[0]
     click.echo(
         f"objective {model.objective_:.6g}, penalty {model.penalty_:.6g}, {per_sample:.2f} non-zeros a sample, "
@@ -156,6 +159,11 @@ def _fitted(model: Any, X: Any, written: dict[str, Path | None], data: Path) -> 
         if path is not None:
             _written(path, write)
     return 0
+
+
+def _say_warning(message: Warning | str, *_: Any, **__: Any) -> None:
+    """The sentence alone; where in the code it was said is no news on the command line."""
+    click.echo(str(message), err=True)
 
 
 @dictionary.command()

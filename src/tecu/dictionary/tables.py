@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import logging
 from pathlib import Path
 from typing import Any
@@ -73,20 +74,27 @@ def _from_npz(path: Path) -> Any:
 
 
 def _from_csv(path: Path) -> Any:
-    """Numbers, with or without a first row of names; a byte-order mark before it is no part of it."""
-    with path.open(encoding="utf-8-sig") as file:
-        first = file.readline().strip()
-        following = next((line for line in map(_bare, file) if line), None)
+    """Numbers, with or without a first row of names; a byte-order mark before it is no part of it.
+
+    A first column whose name is empty holds the labels of the rows, as pandas and R write them, and is left out.
+    """
+    try:
+        with path.open(encoding="utf-8-sig") as file:
+            first = file.readline().strip()
+            following = next((line for line in map(_bare, file) if line), None)
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is not text in UTF-8") from error
     if (mark := _other_separator(following or first)) is not None:
         raise ValueError(f"{path} has {mark} between its cells; the separator must be a comma")
-    cells = first.split(",")
+    cells = _cells(first)
     numbers = [is_number(cell) for cell in cells]
-    if any(numbers) and not all(numbers):
+    labelled = len(cells) > 1 and not cells[0] and (not any(numbers) or _counts_columns(cells[1:]))
+    if any(numbers) and not all(numbers) and not labelled:
         column = numbers.index(False)
         raise ValueError(
             f"{path}: the first row must be all numbers or all names, but column {column + 1} is {cells[column]!r}"
         )
-    if not any(numbers) and following is None:
+    if not all(numbers) and following is None:
         raise ValueError(f"{path} holds no numbers")
     if following is not None and _counts_columns(cells):
         log.warning(
@@ -94,11 +102,26 @@ def _from_csv(path: Path) -> Any:
             path, cells[0], cells[-1],
         )  # fmt: skip
     names = 0 if all(numbers) else 1
+    if labelled:
+        log.warning("%s: the first column has no name; it is taken for labels of the rows and left out", path)
     try:
-        return np.loadtxt(path, delimiter=",", skiprows=names, ndmin=2, encoding="utf-8-sig")
+        X = np.loadtxt(
+            path, delimiter=",", skiprows=names, ndmin=2, encoding="utf-8-sig", quotechar='"',
+            converters={0: lambda label: 0.0} if labelled else None,
+        )  # fmt: skip
     except ValueError as error:
         advice = str(error).split(";")[0]  # what follows is about NumPy's own options
-        raise ValueError(f"{path}: {_fault(path, names) or advice}") from error
+        raise ValueError(f"{path}: {_fault(path, names, labelled) or advice}") from error
+    return X[:, 1:] if labelled else X
+
+
+def _cells(line: str) -> list[str]:
+    """What stands between the commas of a line, without the quotes around it.
+
+    >>> _cells('"a, b", 1.5,')
+    ['a, b', '1.5', '']
+    """
+    return [cell.strip() for cell in next(csv.reader([line], skipinitialspace=True)) or [""]]
 
 
 def _bare(line: str) -> str:
@@ -122,19 +145,19 @@ def _counts_columns(cells: list[str]) -> bool:
     return len(cells) > 1 and any(cells == [str(i + first) for i in range(len(cells))] for first in (0, 1))
 
 
-def _fault(path: Path, names: int) -> str | None:
+def _fault(path: Path, names: int, labelled: bool) -> str | None:
     """Where a text stops being a matrix, by the lines of the file; NumPy counts from 0 and without the names."""
     width = 0
     with path.open(encoding="utf-8-sig") as file:
         for number, line in enumerate(map(_bare, file), 1):
             if number <= names or not line:
                 continue
-            cells = [cell.strip() for cell in line.split(",")]
+            cells = _cells(line)
             if width and len(cells) != width:
                 return f"the number of columns changes from {width} to {len(cells)} in line {number}"
             width = len(cells)
             for column, cell in enumerate(cells, 1):
-                if not is_number(cell):
+                if not is_number(cell) and not (labelled and column == 1):
                     return f"column {column} of line {number} must be a number, but is {cell!r}"
     return None
 
@@ -159,7 +182,8 @@ def _from_parquet(path: Path) -> Any:
     for name, column in columns.items():
         if column.dtype.kind not in "biuf":
             raise ValueError(f"{path}: column {name!r} does not hold numbers, but {table.schema.field(name).type}")
-    return np.column_stack([column.astype(np.float64) for column in columns.values()])
+    narrow = all(column.dtype == np.float32 for column in columns.values())
+    return np.column_stack([column.astype(np.float32 if narrow else np.float64) for column in columns.values()])
 
 
 def write_codes(path: Path, codes: Any, overwrite: bool = True) -> None:
