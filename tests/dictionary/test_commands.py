@@ -3,6 +3,7 @@
 import dataclasses
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -169,6 +170,20 @@ def test_quotes_around_cells_are_no_part_of_them(tmp_path):
     (tmp_path / "x.csv").write_text('a,b\n1,2\n"1,000",2\n')
     with pytest.raises(ValueError, match="column 1 of line 3 must be a number, but is '1,000'"):
         read_table(tmp_path / "x.csv")
+
+
+@pytest.mark.parametrize(("kinds", "precision"), [("ff", "f"), ("fd", "d"), ("?b", "d")])
+def test_columns_of_a_parquet_file_keep_their_precision(tmp_path, monkeypatch, kinds, precision):
+    """By a table with the methods of pyarrow's that are used: the package need not be installed."""
+    columns = {str(i): np.arange(3).astype(kind) for i, kind in enumerate(kinds)}
+    table = SimpleNamespace(
+        schema=SimpleNamespace(pandas_metadata=None),
+        column_names=list(columns),
+        column=lambda name: SimpleNamespace(to_numpy=lambda: columns[name]),
+    )
+    parquet = SimpleNamespace(read_table=lambda path: table)
+    monkeypatch.setitem(sys.modules, "pyarrow", SimpleNamespace(parquet=parquet))
+    assert read_table(tmp_path / "x.parquet").dtype == precision
 
 
 def test_text_in_another_encoding_is_told(tmp_path):
