@@ -221,3 +221,12 @@ def test_a_batch_that_is_refused_leaves_nothing(X):
 def test_partial_fit_refuses_an_iterator_in_a_sentence(X):
     with pytest.raises(TypeError, match=r"partial_fit takes one batch.*call it for each chunk"):
         L0DictionaryLearning(**OPTIONS).partial_fit(iter([X]))
+
+
+@pytest.mark.parametrize("in_chunks", [False, True])
+def test_float32_stays_float32_in_any_order_of_bytes(X, in_chunks):
+    """As FITS and IDL files have it."""
+    little, big = X[:300].astype("<f4"), X[:300].astype(">f4")
+    models = [L0DictionaryLearning(**OPTIONS, max_iter=2).fit(iter([Y]) if in_chunks else Y) for Y in (little, big)]
+    assert [model.components_.dtype for model in models] == [np.float32, np.float32]
+    np.testing.assert_array_equal(models[0].components_, models[1].components_)

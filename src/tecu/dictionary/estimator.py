@@ -23,7 +23,7 @@ from tecu.dictionary.coding import Matrix
 from tecu.dictionary.encoding import decoded, encoded, half_misfits, score_of
 from tecu.dictionary.late_residual import with_late_residual
 from tecu.dictionary.online import loose_start
-from tecu.dictionary.parameters import Checked, checked_dtype, checked_parameters, start_dictionary
+from tecu.dictionary.parameters import Checked, checked_dtype, checked_parameters, kept_precision, start_dictionary
 from tecu.dictionary.partial import absorb_batch, check_batch, require_one_batch
 from tecu.dictionary.resumption import Origin, SavedFit, digest_of_init, run_saving, saved_fit
 from tecu.dictionary.rows import Rows
@@ -316,7 +316,9 @@ class L0DictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         return len(self.components_)
 
     def _validated(self, X: Any, reset: bool) -> Any:
-        wanted = checked_dtype(self.dtype) or [np.float64, np.float32]
+        kind = getattr(X, "dtype", None)  # data frames have one a column, and scikit-learn looks at all of them
+        own = kept_precision(kind) if isinstance(kind, np.dtype) else [np.float64, np.float32]
+        wanted = checked_dtype(self.dtype) or own
         X = validate_data(self, X, reset=reset, accept_sparse="csr", dtype=wanted, order="C")
         return canonical(X) if is_sparse(X) else X
 

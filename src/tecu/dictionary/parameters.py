@@ -52,6 +52,15 @@ def checked_dtype(dtype: Any) -> np.dtype[Any] | None:
     return wanted
 
 
+def kept_precision(kind: Any) -> type[np.floating[Any]]:
+    """The precision of data of a kind: float32 stays, in whatever order of bytes; all other becomes float64.
+
+    >>> kept_precision(">f4").__name__, kept_precision("f2").__name__, kept_precision(int).__name__
+    ('float32', 'float64', 'float64')
+    """
+    return np.float32 if np.dtype(kind).newbyteorder("=") == np.float32 else np.float64
+
+
 def check_settings(model: Any) -> None:
     """Refuse parameters that are wrong whatever the data."""
     checked_dtype(model.dtype)

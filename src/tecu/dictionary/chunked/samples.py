@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from tecu.dictionary.coding import Matrix
+from tecu.dictionary.parameters import kept_precision
 
 CHUNK_BYTES = 32 << 20
 """Of samples in a chunk, where the data have no chunks of their own that are of use."""
@@ -166,10 +167,7 @@ class Samples:
             chunks = _of_zarr(X)
         else:
             chunks = _of_dask(X)
-        if dtype is not None:
-            chunks.dtype = np.dtype(dtype)
-        elif chunks.dtype != np.float32:
-            chunks.dtype = np.dtype(np.float64)
+        chunks.dtype = np.dtype(kept_precision(chunks.dtype) if dtype is None else dtype)
         return chunks
 
 
