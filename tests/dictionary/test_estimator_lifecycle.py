@@ -230,3 +230,19 @@ def test_float32_stays_float32_in_any_order_of_bytes(X, in_chunks):
     models = [L0DictionaryLearning(**OPTIONS, max_iter=2).fit(iter([Y]) if in_chunks else Y) for Y in (little, big)]
     assert [model.components_.dtype for model in models] == [np.float32, np.float32]
     np.testing.assert_array_equal(models[0].components_, models[1].components_)
+
+
+@pytest.mark.parametrize("method", ["fit", "partial_fit", "transform", "score"])
+def test_what_stands_behind_a_mask_is_not_taken_for_data(X, method):
+    model = L0DictionaryLearning(**OPTIONS, max_iter=2).fit(np.ma.masked_array(X[:100], False))  # nothing is masked
+    with pytest.raises(ValueError, match="X has masked entries"):
+        getattr(model, method)(np.ma.masked_array(X[:100], X[:100] > 1.0))
+
+
+@pytest.mark.parametrize(("name", "values"), [("penalty", [0.01, 0.03, 0.1]), ("n_nonzero", [3, 2, 1])])
+def test_the_score_does_not_compare_penalties(X, name, values):
+    scores = []
+    for value in values:
+        options = {"n_components": 20, "random_state": 0, name: value}
+        scores.append(L0DictionaryLearning(**options).fit(X[:1500]).score(X[1500:]))
+    assert scores == sorted(scores, reverse=True)

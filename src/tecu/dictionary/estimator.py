@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
-from tecu.arrays import canonical, is_elsewhere, is_sparse
+from tecu.arrays import is_elsewhere
 from tecu.dictionary import model_file
 from tecu.dictionary.advice import doubt_first_batch, doubt_penalty
 from tecu.dictionary.chunked.samples import is_chunked
@@ -23,11 +23,12 @@ from tecu.dictionary.coding import Matrix
 from tecu.dictionary.encoding import decoded, encoded, half_misfits, score_of
 from tecu.dictionary.late_residual import with_late_residual
 from tecu.dictionary.online import loose_start
-from tecu.dictionary.parameters import Checked, checked_dtype, checked_parameters, kept_precision, start_dictionary
+from tecu.dictionary.parameters import Checked, checked_parameters, start_dictionary
 from tecu.dictionary.partial import absorb_batch, check_batch, require_one_batch
 from tecu.dictionary.resumption import Origin, SavedFit, digest_of_init, run_saving, saved_fit
 from tecu.dictionary.rows import Rows
 from tecu.dictionary.solvers import Plan, plan
+from tecu.dictionary.validation import validated
 from tecu.dictionary.wholeness import PAST, all_or_nothing
 from tecu.dictionary.workers import workers
 from tecu.kernel_cache import announce_compiling
@@ -167,7 +168,7 @@ class L0DictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
             announce_compiling(*KERNELS)
             fitting.fit(self, X)
             return self
-        X = self._validated(X, reset=True)
+        X = validated(self, X, reset=True)
         rows = Rows(X)
         checked = checked_parameters(self, rows)
         random = check_random_state(self.random_state)
@@ -229,7 +230,7 @@ class L0DictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         """
         first = not hasattr(self, "components_")
         require_one_batch(X)
-        X = self._validated(X, reset=first)
+        X = validated(self, X, reset=first)
         rows = Rows(X, None if first else self.components_.dtype)
         checked = checked_parameters(self, rows, None if first else self.penalty_)
         check_batch(self, rows, checked, first)
@@ -259,11 +260,11 @@ class L0DictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         if is_chunked(X) or out is not None:
             from tecu.dictionary.chunked import fitting
 
-            return fitting.transform(self, X if is_chunked(X) else iter([self._validated(X, reset=False)]), out)
+            return fitting.transform(self, X if is_chunked(X) else iter([validated(self, X, reset=False)]), out)
         return self._coded(X)[0]
 
     def _coded(self, X: Any) -> tuple[Any, Rows, Checked]:
-        rows = Rows(self._validated(X, reset=False), self.components_.dtype)
+        rows = Rows(validated(self, X, reset=False), self.components_.dtype)
         rows.require_precision()
         checked = checked_parameters(self, rows, self.penalty_)
         with workers(checked.threads) as team:
@@ -283,7 +284,11 @@ class L0DictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         return decoded(codes, self.components_)
 
     def score(self, X: Any, y: Any = None) -> float:
-        """Minus the mean objective of a sample: ``-(penalty nnz + 1/2 ||x - code @ components_||^2)``."""
+        """Minus the mean objective of a sample: ``-(penalty nnz + 1/2 ||x - code @ components_||^2)``.
+
+        It compares dictionaries at one ``penalty`` or ``n_nonzero``, not these themselves: a smaller penalty and a
+        larger number score better whatever the data. To search for them, give the search a ``scoring`` of its own.
+        """
         check_is_fitted(self)
         if is_chunked(X):
             from tecu.dictionary.chunked import fitting
@@ -314,13 +319,6 @@ class L0DictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
     @property
     def _n_features_out(self) -> int:
         return len(self.components_)
-
-    def _validated(self, X: Any, reset: bool) -> Any:
-        kind = getattr(X, "dtype", None)  # data frames have one a column, and scikit-learn looks at all of them
-        own = kept_precision(kind) if isinstance(kind, np.dtype) else [np.float64, np.float32]
-        wanted = checked_dtype(self.dtype) or own
-        X = validate_data(self, X, reset=reset, accept_sparse="csr", dtype=wanted, order="C")
-        return canonical(X) if is_sparse(X) else X
 
     def _without_codes_elsewhere(self) -> L0DictionaryLearning:
         model = copy.copy(self)
