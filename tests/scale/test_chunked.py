@@ -268,3 +268,12 @@ def test_a_model_of_chunks_can_be_pickled_and_learns_on(fitted, X):
     assert copied.partial_fit(X[:50]).score(X) > 1.05 * fitted.score(X)  # scores are negative
     with pytest.raises(ValueError, match="chunk by chunk"):
         fitted.inverse_transform(fitted.codes_)
+
+
+@pytest.mark.parametrize("kind", ["iterator", "dask"])
+def test_what_stands_behind_the_mask_of_a_chunk_is_not_taken_for_data(kind):
+    X = np.random.default_rng(0).normal(size=(100, 12))
+    masked = np.ma.masked_array(X, X > 1.0)
+    chunks = iter([X, masked]) if kind == "iterator" else da.from_array(masked, chunks=(50, 12))
+    with pytest.raises(ValueError, match="X has masked entries"):
+        L0DictionaryLearning(8, max_iter=2, random_state=0).fit(chunks)

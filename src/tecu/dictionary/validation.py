@@ -11,10 +11,15 @@ from tecu.arrays import canonical, is_sparse
 from tecu.dictionary.parameters import checked_dtype, kept_precision
 
 
+def require_all_entries(X: Any) -> None:
+    """Refuse masked ones: NumPy would take what stands behind the mask."""
+    if np.ma.is_masked(X):
+        raise ValueError("X has masked entries, and all are needed; drop these samples or features, or use .filled()")
+
+
 def validated(model: Any, X: Any, reset: bool) -> Any:
     """``X`` after scikit-learn's checks; with ``reset`` the model learns its features, without they are compared."""
-    if np.ma.is_masked(X):  # scikit-learn would take what stands behind the mask
-        raise ValueError("X has masked entries, and all are needed; drop these samples or features, or use .filled()")
+    require_all_entries(X)
     kind = getattr(X, "dtype", None)  # data frames have one a column, and scikit-learn looks at all of them
     own = kept_precision(kind) if isinstance(kind, np.dtype) else [np.float64, np.float32]
     wanted = checked_dtype(model.dtype) or own

@@ -23,6 +23,7 @@ import numpy as np
 
 from tecu.dictionary.coding import Matrix
 from tecu.dictionary.parameters import kept_precision
+from tecu.dictionary.validation import require_all_entries
 
 CHUNK_BYTES = 32 << 20
 """Of samples in a chunk, where the data have no chunks of their own that are of use."""
@@ -125,6 +126,7 @@ class Mapped:
 def load(source: Any, dtype: Any) -> Matrix:
     """The samples behind a source, dense and contiguous."""
     values = source if isinstance(source, np.ndarray) else source.load()
+    require_all_entries(values)
     if hasattr(values, "toarray"):
         values = values.toarray()
     # What came by the network cannot be written to, and kernels would be compiled once more for it.
@@ -235,6 +237,7 @@ def _spooled(X: Iterator[Any], folder: Path) -> Samples:
     kinds: set[np.dtype[Any]] = set()
     features = None
     for number, chunk in enumerate(X):
+        require_all_entries(chunk)
         values = np.asarray(chunk.toarray() if hasattr(chunk, "toarray") else chunk)
         samples, width = _matrix(values.shape, values.dtype)
         if features not in (None, width):
