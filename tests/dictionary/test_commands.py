@@ -164,6 +164,22 @@ def test_labels_of_rows_are_no_feature(tmp_path, caplog, text):
         read_table(tmp_path / "x.csv")
 
 
+def test_columns_in_another_order_are_not_coded(tmp_path, data, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    columns = [f"c{i}" for i in range(16)]
+    files = {"same": columns, "swapped": columns[::-1], "fewer": columns[:-1], "bare": None}
+    for name, kept in files.items():
+        header = {} if kept is None else {"header": ",".join(kept), "comments": ""}
+        np.savetxt(f"{name}.csv", data[:, : len(kept or columns)], delimiter=",", **header)
+    assert main(["dictionary", "fit", "same.csv", "-o", "m.npz", "--components", "4", "--max-iter", "1"]) == 0
+    assert list(L0DictionaryLearning.load("m.npz").feature_names_in_) == columns
+    done = {name: main(["dictionary", "transform", "m.npz", f"{name}.csv", "-o", f"{name}.npz"]) for name in files}
+    assert done == {"same": 0, "swapped": 2, "fewer": 2, "bare": 0}
+    told = capsys.readouterr().err
+    assert "swapped.csv cannot be used: column 1 is 'c15', but the model was fitted with 'c0' there" in told
+    assert "fewer.csv cannot be used: it has 15 columns, but the model was fitted to 16" in told
+
+
 def test_quotes_around_cells_are_no_part_of_them(tmp_path):
     (tmp_path / "x.csv").write_text('"a, b","c"\n"1.5","2"\n3,"4"\n')
     assert read_table(tmp_path / "x.csv").tolist() == [[1.5, 2], [3, 4]]

@@ -117,15 +117,16 @@ def fit(
         check_settings(model)
     except ValueError as error:
         raise click.UsageError(str(error)) from error
-    X = _read(data)
-    if isinstance(X, int):
-        return X
+    found = _read(data)
+    if isinstance(found, int):
+        return found
+    X, names = found
     if picture is not None:
         _check_square(X.shape[1])
     click.echo(f"{shown(data)}: {X.shape[0]} samples, {X.shape[1]} features", err=True)
     try:
         with connected(scheduler) as client:
-            return _fitted(model, X if client is None else in_chunks(X), written, data)
+            return _fitted(model, X if client is None else in_chunks(X), names, written, data)
     except ValueError as error:
         return _say_unusable(data, error, checkpoint)
     except MemoryError as error:
@@ -136,11 +137,15 @@ def fit(
         raise unwritten(output if checkpoint is None else checkpoint, error) from error
 
 
-def _fitted(model: Any, X: Any, written: dict[str, Path | None], data: Path) -> int:
+def _fitted(model: Any, X: Any, names: list[str] | None, written: dict[str, Path | None], data: Path) -> int:
     """Fit, say what came of it, and write."""
+    import numpy as np
+
     with warnings.catch_warnings():
         warnings.showwarning = _say_warning
         model.fit(X)
+    if names is not None:
+        model.feature_names_in_ = np.array(names, dtype=object)  # as of a data frame
     per_sample = model.codes_.nnz / model.codes_.shape[0]
     click.echo(
         f"objective {model.objective_:.6g}, penalty {model.penalty_:.6g}, {per_sample:.2f} non-zeros a sample, "
@@ -187,9 +192,14 @@ def transform(model: Path, data: Path, output: Path, jobs: int, overwrite: bool)
     except (OSError, ValueError) as error:
         click.echo(unread(model, error), err=True)
         return INPUT_FAILED
-    X = _read(data)
-    if isinstance(X, int):
-        return X
+    found = _read(data)
+    if isinstance(found, int):
+        return found
+    X, names = found
+    known = vars(learned).pop("feature_names_in_", None)  # compared here: a file may have no names
+    if known is not None and names is not None and list(known) != names:
+        click.echo(escaped(f"{shown(data)} cannot be used: {_other_column(list(known), names)}"), err=True)
+        return INPUT_FAILED
     try:
         codes = learned.transform(X)
     except ValueError as error:
@@ -199,12 +209,20 @@ def transform(model: Path, data: Path, output: Path, jobs: int, overwrite: bool)
     return 0
 
 
-def _read(path: Path) -> Any:
-    """The matrix in a file, or the exit code."""
-    from tecu.dictionary.tables import read_table
+def _other_column(known: list[str], names: list[str]) -> str:
+    """Where the columns of a file are not those that a model was fitted to."""
+    if len(names) != len(known):
+        return f"it has {len(names)} columns, but the model was fitted to {len(known)}"
+    column = next(i for i, (one, other) in enumerate(zip(known, names, strict=True)) if one != other)
+    return f"column {column + 1} is {names[column]!r}, but the model was fitted with {known[column]!r} there"
+
+
+def _read(path: Path) -> tuple[Any, list[str] | None] | int:
+    """The matrix in a file and the names of its columns, or the exit code."""
+    from tecu.dictionary.tables import named_table
 
     try:
-        return read_table(path)
+        return named_table(path)
     except ImportError as error:
         part = "zarr: pip install 'tecu[scale]'" if error.name == "zarr" else "pyarrow: pip install pyarrow"
         click.echo(f"{shown(path)}: reading {path.suffix} needs {part}", err=True)

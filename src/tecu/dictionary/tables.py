@@ -26,15 +26,21 @@ def read_table(path: Path) -> Any:
     ...     read_table(Path(folder, "x.csv")).tolist()
     [[1.0, 0.0], [0.0, 1.0]]
     """
+    return named_table(path)[0]
+
+
+def named_table(path: Path) -> tuple[Any, list[str] | None]:
+    """The same with the names of its columns, where the file has them."""
     kind = path.suffix.lower()
+    names: list[str] | None = None
     if kind == ".npy":
         X = _from_npy(path)
     elif kind == ".npz":
         X = _from_npz(path)
     elif kind == ".csv":
-        X = _from_csv(path)
+        X, names = _from_csv(path)
     elif kind == ".parquet":
-        X = _from_parquet(path)
+        X, names = _from_parquet(path)
     elif kind == ".zarr":
         import zarr
 
@@ -43,7 +49,7 @@ def read_table(path: Path) -> Any:
         raise ValueError(f"{path} has none of the endings {', '.join(KINDS)}")
     if X.ndim != 2:
         raise ValueError(f"{path} must hold a matrix, samples x features; its shape is {X.shape}")
-    return X
+    return X, names if names is not None and len(names) == X.shape[1] else None
 
 
 def _from_npy(path: Path) -> Any:
@@ -73,7 +79,7 @@ def _from_npz(path: Path) -> Any:
             raise ValueError(f"{path} holds Python objects, which would need pickle; they are not read") from error
 
 
-def _from_csv(path: Path) -> Any:
+def _from_csv(path: Path) -> tuple[Any, list[str] | None]:
     """Numbers, with or without a first row of names; a byte-order mark before it is no part of it.
 
     A first column whose name is empty holds the labels of the rows, as pandas and R write them, and is left out.
@@ -112,7 +118,9 @@ def _from_csv(path: Path) -> Any:
     except ValueError as error:
         advice = str(error).split(";")[0]  # what follows is about NumPy's own options
         raise ValueError(f"{path}: {_fault(path, names, labelled) or advice}") from error
-    return X[:, 1:] if labelled else X
+    if labelled:
+        return X[:, 1:], cells[1:]
+    return X, cells if names else None
 
 
 def _cells(line: str) -> list[str]:
@@ -171,7 +179,7 @@ def is_number(cell: str) -> bool:
     return True
 
 
-def _from_parquet(path: Path) -> Any:
+def _from_parquet(path: Path) -> tuple[Any, list[str]]:
     """The columns of numbers; a row index that pandas has stored beside them is no feature."""
     from pyarrow import parquet
 
@@ -183,7 +191,8 @@ def _from_parquet(path: Path) -> Any:
         if column.dtype.kind not in "biuf":
             raise ValueError(f"{path}: column {name!r} does not hold numbers, but {table.schema.field(name).type}")
     narrow = all(column.dtype == np.float32 for column in columns.values())
-    return np.column_stack([column.astype(np.float32 if narrow else np.float64) for column in columns.values()])
+    kind = np.float32 if narrow else np.float64
+    return np.column_stack([column.astype(kind) for column in columns.values()]), list(columns)
 
 
 def write_codes(path: Path, codes: Any, overwrite: bool = True) -> None:
