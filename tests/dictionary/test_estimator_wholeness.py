@@ -118,3 +118,26 @@ def test_a_copy_has_the_residual_and_not_the_samples(other):
     X[:] = 0
     assert len({own.certificate_.residual for own in copies}) == 1
     assert len(pickle.dumps(copies[0])) < other.nbytes + copies[0].codes_.nnz * 12
+
+
+def test_a_checkpoint_that_cannot_be_written_is_told_before_the_fit(other, tmp_path):
+    sweeps = []
+    model = L0DictionaryLearning(20, penalty=0.02, checkpoint=tmp_path / "none" / "run.npz", callback=sweeps.append)
+    with pytest.raises(OSError, match=r"run\.npz could not be written: its folder does not exist"):
+        model.fit(other)
+    assert not sweeps
+
+
+def test_a_checkpoint_that_can_no_longer_be_written_does_not_take_the_fit_with_it(other, tmp_path, caplog):
+    folder = tmp_path / "soon gone"
+    folder.mkdir()
+    options = {"n_components": 20, "penalty": 0.02, "max_iter": 3, "random_state": 0}
+    model = L0DictionaryLearning(**options, checkpoint=folder / "run.npz", callback=lambda state: _remove(folder))
+    model.fit(other)
+    assert "run.npz could not be written: its folder does not exist; the fit goes on without" in caplog.text
+    np.testing.assert_array_equal(model.components_, L0DictionaryLearning(**options).fit(other).components_)
+
+
+def _remove(folder):
+    if folder.exists():
+        folder.rmdir()

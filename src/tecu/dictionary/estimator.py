@@ -87,7 +87,7 @@ class L0DictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
     checkpoint
         A file. The state is saved there now and then; a ``fit`` that finds it goes on from it, to the same result.
         ``max_iter`` and ``tol`` may be others by then; loose passes are not made again. Data and other parameters may
-        not.
+        not. If it can no longer be written the fit goes on, and the log says so.
     verbose
         Show a progress line, on a terminal.
 

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+import errno
+import logging
+import os
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from tecu.atomic import shown
+from tecu.atomic import CannotWrite, reason, shown
 from tecu.checkpoint import Checkpoint, load_state
 from tecu.dictionary.parameters import Checked, start_dictionary
 from tecu.dictionary.rows import Rows
 from tecu.dictionary.solvers import Plan
 from tecu.fingerprint import fingerprint
 from tecu.state import ForeignState, Result, State
+
+log = logging.getLogger("tecu")
 
 
 class Origin(NamedTuple):
@@ -48,7 +54,7 @@ class SavedFit(NamedTuple):
 
 @dataclass
 class FitCheckpoint:
-    """A checkpoint that also keeps the origin of the fit."""
+    """A checkpoint that also keeps the origin of the fit. If it cannot be written the fit goes on: it is worth more."""
 
     checkpoint: Checkpoint
     origin: Origin
@@ -56,16 +62,31 @@ class FitCheckpoint:
     def __call__(self, state: State) -> None:
         """Save if it is time, with the origin in the dictionary's memory."""
         memory = {**state.memory, "D": {**state.memory["D"], **self.origin._asdict()}}
-        self.checkpoint(replace(state, memory=memory))
+        with self._told():
+            self.checkpoint(replace(state, memory=memory))
 
     def close(self) -> None:
         """Save what has not been saved yet."""
-        self.checkpoint.close()
+        with self._told():
+            self.checkpoint.close()
+
+    @contextlib.contextmanager
+    def _told(self) -> Iterator[None]:
+        try:
+            yield
+        except CannotWrite as error:
+            log.warning("checkpoint: %s; the fit goes on without", error)
 
 
 def saved_fit(path: Path | None) -> SavedFit | None:
-    """The fit in a file, if there is one."""
-    if path is None or not path.exists():
+    """The fit in a file, if there is one; where none can be written, that is found out before the fit."""
+    if path is None:
+        return None
+    folder = path.absolute().parent
+    if not (folder.is_dir() and os.access(folder, os.W_OK)):
+        refused = OSError(errno.EACCES if folder.is_dir() else errno.ENOENT, "")
+        raise CannotWrite(f"{shown(path)} could not be written: {reason(refused, path)}")
+    if not path.exists():
         return None
     state = load_state(path)
     kept = state.memory.get("D", {})
