@@ -8,7 +8,7 @@ from scipy.sparse import csr_array
 from sklearn.linear_model import orthogonal_mp_gram
 from threadpoolctl import threadpool_info
 
-from tecu.dictionary import L0DictionaryLearning
+from tecu.dictionary import L0DictionaryLearning, make_sparse_data
 from tecu.dictionary.embedded import DescendedCodes
 
 OPTIONS = {"n_components": 20, "penalty": 0.02, "random_state": 0}
@@ -35,6 +35,17 @@ def test_a_saved_model_learns_on_as_the_one_in_memory(X, other, tmp_path):
     model.save(tmp_path / "model.npz")
     loaded = L0DictionaryLearning.load(tmp_path / "model.npz").partial_fit(other[:20])
     assert loaded.score(X) == pytest.approx(model.partial_fit(other[:20]).score(X), rel=0.01)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_a_large_first_batch_is_learned_about_as_well_as_by_a_fit(seed):
+    X = make_sparse_data(3000, 16, 24, 2, random_state=seed)[0]
+    options = {"n_components": 24, "penalty": 0.01, "random_state": 0}
+    model = L0DictionaryLearning(**options).partial_fit(X[:1000])
+    for batch in np.array_split(X[1000:2500], 15):
+        model.partial_fit(batch)
+    whole = L0DictionaryLearning(**options).fit(X[:2500])
+    assert model.score(X[2500:]) > 1.5 * whole.score(X[2500:])  # scores are negative
 
 
 def test_partial_fit_leaves_nothing_of_another_dictionary(X, other):

@@ -24,7 +24,7 @@ from tecu.dictionary.encoding import decoded, encoded, half_misfits, score_of
 from tecu.dictionary.late_residual import with_late_residual
 from tecu.dictionary.online import loose_start
 from tecu.dictionary.parameters import Checked, checked_parameters, start_dictionary
-from tecu.dictionary.partial import absorb_batch, check_batch, require_one_batch
+from tecu.dictionary.partial import absorb_batch, check_batch, first_atoms, require_one_batch
 from tecu.dictionary.resumption import Origin, SavedFit, digest_of_init, run_saving, saved_fit
 from tecu.dictionary.rows import Rows
 from tecu.dictionary.solvers import Plan, plan
@@ -223,7 +223,8 @@ class L0DictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
     def partial_fit(self, X: Any, y: Any = None) -> L0DictionaryLearning:
         """Update the dictionary with one more batch: code it, add it to the running totals, sweep over the atoms.
 
-        It goes on from where :meth:`fit`, :meth:`load` or another batch has left off. What ``fit`` said of its own
+        It goes on from where :meth:`fit`, :meth:`load` or another batch has left off. The first batch is best large:
+        from four samples an atom on ``init="greedy"`` makes its loose passes over it. What ``fit`` said of its own
         dictionary (``codes_``, ``objective_``, ``certificate_``, ``history_``) is gone then. ``penalty_`` is that of
         the latest batch; ``penalty="auto"`` keeps the one before, so that scores can be compared, and warns of a batch
         that it is far too large or too small for.
@@ -234,12 +235,12 @@ class L0DictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         rows = Rows(X, None if first else self.components_.dtype)
         checked = checked_parameters(self, rows, None if first else self.penalty_)
         check_batch(self, rows, checked, first)
+        announce_compiling(*KERNELS)
         if first:
-            self.components_ = start_dictionary(checked, rows, check_random_state(self.random_state))
+            self.components_, self.n_replaced_ = first_atoms(self, rows, checked)
             self.n_iter_ = 0
         else:
             doubt_first_batch(self, rows)  # before anything is learned: a warning may be an error
-        announce_compiling(*KERNELS)
         absorb_batch(self, rows, checked)
         return self
 

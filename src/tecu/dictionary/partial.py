@@ -7,17 +7,21 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from sklearn.utils import check_random_state
 
 from tecu.arrays import is_elsewhere
 from tecu.dictionary.coding import Matrix
-from tecu.dictionary.online import HEAVIEST, OnlineDictionary
-from tecu.dictionary.parameters import Checked
+from tecu.dictionary.online import HEAVIEST, OnlineDictionary, loose_start
+from tecu.dictionary.parameters import Checked, start_dictionary
 from tecu.dictionary.rows import Rows
 from tecu.dictionary.solvers import require_range
 from tecu.dictionary.workers import Workers, workers
 
 MEMORY = 20.0
 """Batches that the totals reach back."""
+
+ENOUGH = 4
+"""Samples an atom from which on loose passes over a first batch teach its atoms something."""
 
 OF_A_RUN = ("codes_", "objective_", "certificate_", "certificate_summary_", "history_", "status_")
 """What ``fit`` says of its own dictionary, and no other."""
@@ -35,6 +39,16 @@ def check_batch(model: Any, rows: Rows, checked: Checked, first: bool) -> None:
     require_range(square, rows, checked.n_components, weight=HEAVIEST)
     if first and square == 0.0 and checked.coder.n_nonzero is None and model.penalty == "auto":
         raise ValueError("penalty='auto' cannot be chosen from a first batch of zeros; give a number")
+
+
+def first_atoms(model: Any, rows: Rows, checked: Checked) -> tuple[Matrix, int]:
+    """The atoms that a first batch is coded with, and how many were replaced; found as ``fit`` finds its start."""
+    random = check_random_state(model.random_state)
+    D = start_dictionary(checked, rows, random)
+    if not checked.is_greedy or len(rows) < ENOUGH * len(D):
+        return D, 0
+    with workers(checked.threads) as team:
+        return loose_start(rows, D, checked.coder, random, ball=checked.ball, team=team, passes=model.max_iter)
 
 
 def absorb_batch(model: Any, rows: Rows, checked: Checked) -> None:
