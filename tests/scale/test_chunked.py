@@ -210,7 +210,7 @@ def test_wrong_data_are_refused_in_a_sentence(X, fitted):
         model.fit(da.from_array(broken, chunks=(ROWS, -1)))
     with pytest.raises(ValueError, match="only once"):
         model.fit_transform(iter([X]))
-    with pytest.raises(ValueError, match="without chunks"):
+    with pytest.raises(ValueError, match="without samples"):
         model.fit(iter([]))
     with pytest.raises(ValueError, match="chunk 1 of X has 3 features"):
         model.fit(iter([X, X[:, :3]]))
@@ -277,3 +277,30 @@ def test_what_stands_behind_the_mask_of_a_chunk_is_not_taken_for_data(kind):
     chunks = iter([X, masked]) if kind == "iterator" else da.from_array(masked, chunks=(50, 12))
     with pytest.raises(ValueError, match="X has masked entries"):
         L0DictionaryLearning(8, max_iter=2, random_state=0).fit(chunks)
+
+
+def test_a_penalty_that_leaves_no_codes_is_told_where_fit_was_called():
+    X = np.random.default_rng(0).normal(size=(100, 12))
+    with pytest.warns(UserWarning, match="too large: all codes are zero") as told:
+        L0DictionaryLearning(8, penalty=1e6, max_iter=2, random_state=0).fit(iter([X]))
+    assert [warning.filename for warning in told] == [__file__]
+
+
+def test_chunks_without_samples_change_nothing():
+    X = np.random.default_rng(0).normal(size=(100, 12))
+    options = {"n_components": 8, "penalty": 0.5, "max_iter": 2, "random_state": 0}
+    with_empty = L0DictionaryLearning(**options).fit(iter([X[:0], X[:60], X[:0], X[60:]]))
+    np.testing.assert_array_equal(
+        with_empty.components_, L0DictionaryLearning(**options).fit(iter([X[:60], X[60:]])).components_
+    )
+    with pytest.raises(ValueError, match="without samples"):
+        L0DictionaryLearning(**options).fit(iter([X[:0]]))
+
+
+def test_a_data_frame_of_dask_is_taken_as_its_array():
+    """By its one method that is used: pandas need not be installed."""
+    X = da.from_array(np.random.default_rng(0).normal(size=(100, 12)), chunks=(50, 12))
+    frame = type("DataFrame", (), {"__module__": "dask.dataframe", "shape": X.shape, "to_dask_array": lambda self: X})()
+    options = {"n_components": 8, "penalty": 0.5, "max_iter": 2, "random_state": 0}
+    models = [L0DictionaryLearning(**options).fit(data) for data in (X, frame)]
+    np.testing.assert_array_equal(models[0].components_, models[1].components_)

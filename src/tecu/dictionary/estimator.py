@@ -166,7 +166,7 @@ class L0DictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
             from tecu.dictionary.chunked import fitting
 
             announce_compiling(*KERNELS)
-            fitting.fit(self, X)
+            doubt_penalty(self, fitting.fit(self, X))
             return self
         X = validated(self, X, reset=True)
         rows = Rows(X)

@@ -12,7 +12,6 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from tecu import stop, terms
-from tecu.dictionary.advice import doubt_penalty
 from tecu.dictionary.chunked import tasks
 from tecu.dictionary.chunked.coder import ChunkCoder
 from tecu.dictionary.chunked.coupling import ChunkedFactorization, RowTerm
@@ -108,8 +107,8 @@ def scheduling(n_jobs: int | None, threads: int) -> Iterator[Workers]:
         yield team
 
 
-def fit(model: Any, X: Any) -> None:
-    """Fit an estimator to data in chunks."""
+def fit(model: Any, X: Any) -> float:
+    """Fit an estimator to data in chunks; returns ``||X||^2``."""
     check_settings(model)
     if model.solver != "auto":
         raise ValueError(f"data in chunks are fitted by solver='auto' only, got solver={model.solver!r}")
@@ -143,9 +142,9 @@ def fit(model: Any, X: Any) -> None:
         solver.warns_of_rest = False
         result = solver.run(start, rule, callbacks, progress=bool(model.verbose))
         _keep(model, solver, result, checked, replaced)
-        doubt_penalty(model, sum(found.squares))
     model.n_features_in_ = samples.shape[1]
     vars(model).pop("feature_names_in_", None)  # of an earlier fit
+    return sum(found.squares)
 
 
 def _keep(model: Any, solver: Solver, result: Result, checked: Checked, replaced: int) -> None:

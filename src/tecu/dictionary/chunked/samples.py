@@ -239,6 +239,8 @@ def _spooled(X: Iterator[Any], folder: Path) -> Samples:
     for number, chunk in enumerate(X):
         require_all_entries(chunk)
         values = np.asarray(chunk.toarray() if hasattr(chunk, "toarray") else chunk)
+        if values.ndim == 2 and len(values) == 0:  # what a filter may leave
+            continue
         samples, width = _matrix(values.shape, values.dtype)
         if features not in (None, width):
             raise ValueError(f"chunk {number} of X has {width} features, the ones before have {features}")
@@ -249,7 +251,7 @@ def _spooled(X: Iterator[Any], folder: Path) -> Samples:
         rows.append(samples)
         kinds.add(values.dtype)
     if features is None:
-        raise ValueError("X is an iterator without chunks; at least one sample is required")
+        raise ValueError("X is an iterator without samples; at least one is required")
     return Samples(sources, rows, features, np.result_type(*kinds))
 
 
@@ -257,6 +259,8 @@ def _of_dask(X: Any) -> Samples:
     import dask
     from dask.optimization import cull
 
+    if hasattr(X, "to_dask_array"):  # a data frame
+        X = X.to_dask_array()
     _matrix(X.shape, X.dtype)
     if X.numblocks[1] > 1:
         X = X.rechunk({1: -1})
