@@ -52,8 +52,8 @@ class L0DictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         mean sample, this at the level (from 0 to 2) that suits the sample. Outliers count little: each distance is cut
         at eight times the median, the mean sample is that of samples of at most eight times the median squared length,
         and samples that are zero are left out. Of data in chunks it is found from the sample that the start is found
-        from, by ``partial_fit`` from the first batch. So an offset hardly changes the penalty; the fit is far better
-        without it: subtract the mean sample, or from each patch its own mean.
+        from, by ``partial_fit`` from the first batch. So an offset hardly changes the penalty, but it takes a
+        coefficient a sample: subtract the mean sample, or from each patch its own mean, if you can do without.
     n_nonzero
         At most this many coefficients a sample, instead of a penalty.
     solver
@@ -72,10 +72,11 @@ class L0DictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         ``"auto"`` stops when a sweep lowers the objective by less than ``200 tol`` of it; the other solvers when the
         largest relative change of ``W``, ``D`` and the objective is below ``tol``.
     init
-        ``"greedy"`` (loose passes over the data, each over 48 random samples an atom or 10,000 if there are more; for
-        ``"auto"``), ``"data"`` (random samples), ``"random"`` (normal numbers), or an array ``n_components x
-        n_features``. ``"auto"`` is ``"greedy"`` for the solver ``"auto"`` and ``"data"`` for the others. ``"random"``
-        is for comparison: on raw data with an offset it may end ten times as high as ``"greedy"``.
+        ``"greedy"`` (random samples, an offset that they share as an atom of its own, then loose passes over the data,
+        each over 48 random samples an atom or 10,000 if there are more; for ``"auto"``), ``"data"`` (random samples),
+        ``"random"`` (normal numbers), or an array ``n_components x n_features``. ``"auto"`` is ``"greedy"`` for the
+        solver ``"auto"`` and ``"data"`` for the others. ``"random"`` is for comparison: on raw data with an offset it
+        may end ten times as high as ``"greedy"``.
     dtype
         ``float32`` or ``float64``; ``None`` keeps ``float32`` data and turns all other into ``float64``.
     random_state
@@ -251,8 +252,8 @@ class L0DictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
 
         Every move is followed by a refit, within the bounds. No code is worse than its greedy start; one of more than
         64 atoms is left as it is, and with a penalty alone atoms are exchanged only where they are more alike than
-        random ones. ``fit`` exchanges atoms from sweep to sweep instead, so ``codes_`` differ: of raw data, whose atoms
-        share an offset, these codes are the better ones by far.
+        random ones. ``fit`` exchanges atoms from sweep to sweep instead, so ``codes_`` differ: where atoms are much
+        alike, as those of digits are, these codes are the better ones.
 
         Codes of data in chunks stay where they are made. ``out`` is a zarr store to write them to, by the workers
         themselves; it is returned, and :func:`tecu.dictionary.read_codes` reads it.
