@@ -205,6 +205,25 @@ def test_an_interrupted_decomposition_goes_on(tmp_path, monkeypatch):
     assert process(task, settings, negative).status == "skipped"
 
 
+@pytest.mark.parametrize("lost", [["0-illumination.png", "0-reflectance.png"], ["0-reflectance.png"]])
+def test_layers_that_are_missing_are_made_and_the_photo_is_left_as_it_is(tmp_path, lost):
+    task = photos(tmp_path / "in", 1)[0]
+    layers = Settings(decompose=True, skip_existing=True)
+    assert process(task, layers, negative).status == "done"
+    folder = Path(task.target).parent
+    complete = {path.name: path.read_bytes() for path in folder.iterdir() if path.name != "0.png"}
+    for name in lost:
+        (folder / name).unlink()
+    Path(task.target).write_bytes(b"the owner has worked on it")
+    assert process(task, Settings(skip_existing=True), negative).status == "skipped"  # no layers are asked for
+    outcome = process(task, layers, negative)
+    assert outcome.status == "done"
+    assert "0.png was there already and is left as it is" in outcome.notes[-1]
+    assert Path(task.target).read_bytes() == b"the owner has worked on it"
+    assert {path.name: path.read_bytes() for path in folder.iterdir() if path.name != "0.png"} == complete
+    assert process(task, layers, negative).status == "skipped"
+
+
 @pytest.mark.parametrize("decompose", [False, True])
 def test_a_result_that_appears_meanwhile_is_left_alone(tmp_path, decompose):
     task = photos(tmp_path / "in", 1)[0]

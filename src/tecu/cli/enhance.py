@@ -45,7 +45,7 @@ FAULT_CODES = {"output": UNWRITABLE, "input": INPUT_FAILED, "part": PART_MISSING
               help=f"tecu, paper, pam; a classical one: {', '.join(METHODS)}; or a module:function.")  # fmt: skip
 @click.option("--model", metavar="FILE", help="A network of your own (ONNX, from `tecu train`).")
 @click.option("--overwrite", is_flag=True, help="Replace results that exist; originals are never written over.")
-@click.option("--skip-existing", is_flag=True, help="Leave out photos whose result exists.")
+@click.option("--skip-existing", is_flag=True, help="Leave out photos whose results exist.")
 @click.option("--max-pixels", type=click.IntRange(1), default=MAX_PIXELS, show_default=True, metavar="N",
               help="Refuse larger photos.")  # fmt: skip
 @click.option("--strip-metadata", is_flag=True, help="Drop EXIF, colour profile and resolution.")

@@ -106,7 +106,7 @@ def process(task: Task, settings: Settings, make: Make = make_enhancer, frames: 
         return Outcome(task.source, task.target, status, round(time.perf_counter() - started, 3), **more)
 
     try:
-        if settings.skip_existing and task.target != STREAM and os.path.lexists(task.target):
+        if settings.skip_existing and task.target != STREAM and all(map(os.path.lexists, results(task, settings))):
             return outcome("skipped")
         _refuse_existing(task, settings)
         if task.is_video:
@@ -140,11 +140,11 @@ def process(task: Task, settings: Settings, make: Make = make_enhancer, frames: 
 
 
 def _refuse_existing(task: Task, settings: Settings) -> None:
-    """Refuse to replace what is there; parts without their photo are what an interrupted run left, which goes on."""
+    """Refuse to replace what is there; photo or parts alone are what another run left, which this one completes."""
     for path in filter(os.path.lexists, results(task, settings)):
         if os.path.exists(task.source) and os.path.exists(path) and os.path.samefile(task.source, path):
             raise UnwritableFile(f"{shown(path)} is the original, which is never written over")
-        if not (settings.overwrite or (settings.skip_existing and path != task.target)):
+        if not (settings.overwrite or settings.skip_existing):
             raise TargetExists(f"{shown(path)} exists already; --overwrite replaces it")
 
 
@@ -152,6 +152,9 @@ def _enhance_photo(task: Task, settings: Settings, make: Make) -> tuple[tuple[st
     source = sys.stdin.buffer if task.source == STREAM else task.source
     photo = read_photo(source, max_pixels=settings.max_pixels)
     enhancer = _kept(make, settings)
+    if settings.skip_existing and settings.decompose and os.path.lexists(task.target):  # only its parts are missing
+        note = f"{shown(task.target)} was there already and is left as it is; its layers are new"
+        return (*photo.notes, note), _write_parts(enhancer, photo, task.target, settings)
     result = photo.with_pixels(on_visible(photo.alpha, photo.pixels, enhancer))
     if task.target == STREAM:
         data, notes = encode_photo(
@@ -160,10 +163,7 @@ def _enhance_photo(task: Task, settings: Settings, make: Make) -> tuple[tuple[st
         _put_out(data)
         return photo.notes + notes, {}
     _make_folder(task.target)
-    extra: dict[str, Any] = {}
-    if settings.decompose:
-        parts = enhancer.decompose(visible_pixels(photo.alpha, photo.pixels))
-        extra = _write_parts(parts, task.target, settings)
+    extra = _write_parts(enhancer, photo, task.target, settings) if settings.decompose else {}
     notes = write_photo(result, task.target, overwrite=settings.overwrite, strip_metadata=settings.strip_metadata)
     return photo.notes + notes, extra
 
@@ -202,8 +202,9 @@ def results(task: Task, settings: Settings) -> list[str]:
     return [task.target, *(part_path(task.target, part) for part in parts)]
 
 
-def _write_parts(parts: Any, target: str, settings: Settings) -> dict[str, Any]:
+def _write_parts(enhancer: Any, photo: Photo, target: str, settings: Settings) -> dict[str, Any]:
     """Illumination and reflectance beside the result, 16 bits each, and what the certificate says."""
+    parts = enhancer.decompose(visible_pixels(photo.alpha, photo.pixels))
     extra: dict[str, Any] = {}
     for name in PARTS:
         values = np.asarray(getattr(parts, name), dtype=np.float64)
