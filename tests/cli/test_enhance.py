@@ -129,6 +129,20 @@ def test_beside_the_original_without_a_target(photo):
     assert np.array_equal(read_photo(photo.with_name("a-enhanced.png")).pixels, 255 - PHOTO)
 
 
+def test_the_same_names_by_the_shell_go_on_with_an_earlier_run(photo, capsys):
+    assert main(["enhance", str(photo)]) == 0
+    named = sorted(map(str, photo.parent.glob("*.png")))
+    assert len(named) == 2
+    capsys.readouterr()
+    assert main(["enhance", *named, "--skip-existing"]) == 0
+    said = capsys.readouterr().err
+    assert said.startswith("0 done, 1 skipped")
+    assert said.endswith("; 1 earlier result left out\n")
+    assert main(["enhance", *named, "--overwrite"]) == 5  # what is named is an input
+    assert "a-enhanced.png is an input, which is never written over; leave it out" in capsys.readouterr().err
+    assert sorted(map(str, photo.parent.glob("*.png"))) == named
+
+
 def test_report_as_json(photo, tmp_path, capsys):
     (tmp_path / "bad.png").write_bytes(b"bad")
     Image.fromarray(PHOTO).convert("CMYK").save(tmp_path / "c.jpg")

@@ -159,6 +159,22 @@ def test_results_of_an_earlier_run_beside_the_photos_are_not_taken_again(tmp_pat
     assert refusals == []
 
 
+@pytest.mark.parametrize("by_pattern", [False, True])
+def test_results_of_an_earlier_run_that_the_shell_names_are_not_taken_again(tmp_path, by_pattern):
+    names = ["a-enhanced-enhanced.jpg", "a-enhanced.jpg", "a.jpg", "b-enhanced.jpg", "deep/a-enhanced.jpg"]
+    touch(*(tmp_path / name for name in names))
+    inputs = [str(tmp_path / "**" / "*.jpg")] if by_pattern else [str(tmp_path / name) for name in names]
+    surveyed = survey(inputs, None)
+    assert pairs(surveyed.tasks, tmp_path) == {
+        "a.jpg": "a-enhanced.jpg",
+        "b-enhanced.jpg": "b-enhanced-enhanced.jpg",  # whose original is not among the inputs
+        "deep/a-enhanced.jpg": "deep/a-enhanced-enhanced.jpg",
+    }
+    assert sorted(os.path.basename(path) for path in surveyed.earlier) == names[:2]
+    assert surveyed.refusals == []
+    assert len(survey(inputs, str(tmp_path / "out/")).tasks) + len(survey(inputs, str(tmp_path / "out/")).refusals) == 5
+
+
 def test_a_folder_that_cannot_be_read_is_named(tmp_path, monkeypatch):
     real = os.scandir
 

@@ -23,7 +23,7 @@ from tecu.lowlight.classical import METHODS
 from tecu.lowlight.files import MAX_PIXELS
 from tecu.lowlight.files.errors import shown
 from tecu.lowlight.model import HEADROOM, MODELS
-from tecu.lowlight.plan import STREAM, Refusal, Task, survey
+from tecu.lowlight.plan import STREAM, Refusal, Survey, Task, survey
 
 FAULT_CODES = {"output": UNWRITABLE, "input": INPUT_FAILED, "part": PART_MISSING}  # the first that occurs decides
 
@@ -110,7 +110,7 @@ def enhance(
     if to_stream and sys.stdout.isatty():
         raise click.UsageError("standard output is a terminal, which shows no picture; send it to a file or a pipe")
     warnings.filterwarnings("ignore", module="PIL")  # remarks on damaged EXIF; what matters is in the notes
-    _check_files(tasks, settings, page)
+    _check_files(surveyed, settings, page)
     if tasks and not skip_existing and out not in (None, STREAM) and scheduler is None:
         check_place(tasks[0].target)  # all of them lie below it
     outcomes = [_refused(refused) for refused in surveyed.refusals]
@@ -142,7 +142,8 @@ def enhance(
     places = {task.source: place for place, task in enumerate(tasks)}  # several processes end in another order
     outcomes.sort(key=lambda outcome: places.get(outcome.source, -1))
     left_out = _left_out(surveyed.others, [page, model])
-    _report(outcomes, time.perf_counter() - started, as_json, left_out, quiet=to_stream)
+    apart = {"left_out": left_out, "earlier_results": len(surveyed.earlier)}
+    _report(outcomes, time.perf_counter() - started, as_json, apart, quiet=to_stream)
     if page is not None:
         _write_page(page, outcomes, settings)
     faults = {outcome.fault for outcome in outcomes}
@@ -163,10 +164,18 @@ def _refused(refused: Refusal) -> Outcome:
     return Outcome(refused.source, "", "failed", reason=refused.reason, fault=fault)
 
 
-def _check_files(tasks: list[Task], settings: Settings, page: str | None) -> None:
-    """What the plan does not know of: the model and the parts of a decomposition, and the page."""
-    inputs = [settings.model, *(task.source for task in tasks if task.source != STREAM)]
+def _check_files(surveyed: Survey, settings: Settings, page: str | None) -> None:
+    """What the plan does not know of: model, parts of a decomposition, what --overwrite would replace, and the page."""
+    tasks = surveyed.tasks
+    inputs = [settings.model, *surveyed.earlier, *(task.source for task in tasks if task.source != STREAM)]
     written = {path: task for task in tasks for path in results(task, settings)}
+    replaced = set(map(os.path.abspath, written)) if settings.overwrite else set()
+    for path in surveyed.earlier:
+        if os.path.abspath(path) in replaced:
+            raise Unwritable(
+                f"{shown(path)} is an input, which is never written over; leave it out of the inputs to have it "
+                f"replaced, or give -o a folder"
+            )
     if settings.decompose or settings.model is not None:
         refuse_inputs((("-o", path) for path in written), inputs)
     if len(written) < sum(len(results(task, settings)) for task in tasks):
@@ -256,19 +265,21 @@ def _progress(total: int) -> Iterator[tuple[Callable[[Outcome], None], Callable[
         yield advance, frames
 
 
-def _report(outcomes: list[Outcome], seconds: float, as_json: bool, left_out: int, quiet: bool) -> None:
+def _report(outcomes: list[Outcome], seconds: float, as_json: bool, apart: dict[str, int], quiet: bool) -> None:
     counts = {status: sum(o.status == status for o in outcomes) for status in ("done", "skipped", "failed")}
     for outcome in outcomes:
         for note in outcome.notes:
             click.echo(f"{shown(outcome.source)}: {escaped(note)}", err=True)
     if as_json:
         entries = [_as_dict(outcome) for outcome in outcomes]
-        told = {"seconds": round(seconds, 3), **counts, "left_out": left_out, "results": entries}
+        told = {"seconds": round(seconds, 3), **counts, **apart, "results": entries}
         click.echo(json.dumps(told, indent=2))
     if not quiet or counts["failed"]:
         parts = [f"{number} {status}" for status, number in counts.items() if number or status == "done"]
-        rest = f"; {left_out} other file{'' if left_out == 1 else 's'} left out" if left_out else ""
-        click.echo(f"{', '.join(parts)} in {seconds:.1f} s{rest}", err=True)
+        kinds = {"left_out": "other file", "earlier_results": "earlier result"}
+        others = [f"{apart[key]} {kind}{'' if apart[key] == 1 else 's'}" for key, kind in kinds.items() if apart[key]]
+        left_out = f"; {' and '.join(others)} left out" if others else ""
+        click.echo(f"{', '.join(parts)} in {seconds:.1f} s{left_out}", err=True)
     for outcome in outcomes:
         if outcome.reason:
             click.echo(click.style("failed: ", fg="red") + escaped(outcome.reason), err=True)

@@ -45,12 +45,14 @@ class Refusal:
 class Survey:
     """What the inputs hold: tasks, what cannot be one, and the files in folders that are left out as no photos.
 
-    Hidden files and results of earlier runs are not among ``others``.
+    ``earlier`` are results of an earlier run that were named as inputs, too (by the shell's ``*.jpg``, say); those in
+    folders, and hidden files, are nowhere.
     """
 
     tasks: list[Task] = field(default_factory=list)
     refusals: list[Refusal] = field(default_factory=list)
     others: list[str] = field(default_factory=list)
+    earlier: list[str] = field(default_factory=list)
 
 
 def plan(inputs: Sequence[str], out: str | None, *, recursive: bool = False) -> tuple[list[Task], list[Refusal]]:
@@ -67,7 +69,7 @@ def survey(inputs: Sequence[str], out: str | None, *, recursive: bool = False) -
     """Files, folders (their tree is mirrored) and patterns to tasks; no target is an original or occurs twice.
 
     ``out`` is a file if there is a single input file and the name has the suffix of a photo or a video; otherwise a
-    folder. Without it ``a.jpg`` becomes ``a-enhanced.jpg`` beside it.
+    folder. Without it ``a.jpg`` becomes ``a-enhanced.jpg`` beside it, and that is a result, not an input.
     """
     if not inputs:
         raise ValueError("give at least one file or folder")
@@ -76,6 +78,8 @@ def survey(inputs: Sequence[str], out: str | None, *, recursive: bool = False) -
     result = Survey()
     found = _found(inputs, recursive, out, result)
     as_file = _is_file(inputs, out)
+    if out is None:
+        found = _without_earlier(found, result)
     tasks = [Task(source, _target(source, below, out, as_file)) for source, below in found]
     result.tasks = _checked(tasks, result.refusals)
     return result
@@ -116,6 +120,17 @@ def _found(inputs: Sequence[str], recursive: bool, out: str | None, result: Surv
                 result.refusals.append(Refusal(path, f"{shown(path)} holds no photos{hint}"))
     result.others = [path for place, path in others.items() if place not in found]  # a video may be named outright
     return list(found.values())
+
+
+def _without_earlier(found: list[tuple[str, str]], result: Survey) -> list[tuple[str, str]]:
+    """The files of which no other one is the original."""
+    made = {
+        os.path.abspath(os.path.join(os.path.dirname(path), name))
+        for path, below in found
+        for name in _results_beside(os.path.basename(below))
+    }
+    result.earlier = [path for path, _ in found if os.path.abspath(path) in made]
+    return [(path, below) for path, below in found if os.path.abspath(path) not in made]
 
 
 def _walk(
