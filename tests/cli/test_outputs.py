@@ -242,10 +242,15 @@ def test_the_parts_of_a_decomposition_spare_originals(folder, capsys):
     assert not (folder / "a-enhanced.png").exists()
 
 
-def test_parts_of_the_same_name_are_refused(folder, capsys):
+def test_layers_of_the_same_name_cost_the_later_photo_only(folder, capsys):
     Image.fromarray(DARK).save("a.jpg")
-    assert main(["enhance", "a.png", "a.jpg", "--decompose", "--overwrite"]) == cli.UNWRITABLE
-    assert "parts of the same name" in capsys.readouterr().err
+    Image.fromarray(DARK).save("z.jpg")
+    assert main(["enhance", "a.png", "a.jpg", "z.jpg", "-o", "out", "--decompose"]) == cli.UNWRITABLE
+    complaint = capsys.readouterr().err
+    assert f"a.jpg and a.png would both give {os.path.join('out', 'a-illumination.png')}" in complaint
+    names = {f"{stem}{end}" for stem in "az" for end in ("-illumination.png", "-reflectance.png")}
+    assert set(os.listdir("out")) == names | {"a.png", "z.jpg"}
+    assert main(["enhance", "a.png", "a.jpg", "z.jpg", "-o", "plain"]) == 0  # without layers there is nothing to share
 
 
 @pytest.mark.parametrize(

@@ -141,6 +141,19 @@ def test_a_target_that_is_not_written_is_named(tmp_path, out):
         plan([f"{tmp_path}/a.jpg"], f"{tmp_path}/{out}")
 
 
+@pytest.mark.parametrize("inputs", [["a.jpg", "b.jpg"], ["."], ["*.jpg"]])
+def test_the_name_of_a_file_is_no_folder_for_several_inputs(tmp_path, monkeypatch, inputs):
+    monkeypatch.chdir(tmp_path)
+    touch(tmp_path / "a.jpg", tmp_path / "b.jpg")
+    for out in ("bright.jpg", "bright.mp4"):
+        with pytest.raises(ValueError, match=rf"{out}: this is the name of one file.*give -o a folder"):
+            survey(inputs, out)
+    assert len(survey(inputs, "bright.jpg/").tasks) == 2
+    (tmp_path / "bright.jpg").mkdir()
+    assert len(survey(inputs, "bright.jpg").tasks) == 2
+    assert len(survey(inputs, "photos.2026").tasks) == 2
+
+
 def test_no_input():
     with pytest.raises(ValueError, match="at least one"):
         plan([], "out")

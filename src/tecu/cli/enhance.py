@@ -96,7 +96,7 @@ def enhance(
         headroom,
     )
     try:
-        surveyed = survey(inputs, out, recursive=recursive)
+        surveyed = survey(inputs, out, recursive=recursive, decompose=decompose)
     except ValueError as error:
         raise click.UsageError(str(error)) from error
     tasks = surveyed.tasks
@@ -178,8 +178,6 @@ def _check_files(surveyed: Survey, settings: Settings, page: str | None) -> None
             )
     if settings.decompose or settings.model is not None:
         refuse_inputs((("-o", path) for path in written), inputs)
-    if len(written) < sum(len(results(task, settings)) for task in tasks):
-        raise Unwritable("--decompose: two photos would give parts of the same name; enhance them one by one")
     if page is not None:
         if os.path.realpath(page) in set(map(os.path.realpath, written)):
             raise Unwritable(f"--report and -o both name {shown(page)}; give each a file of its own")

@@ -191,15 +191,8 @@ def _make_folder(target: str) -> None:
 
 
 def results(task: Task, settings: Settings) -> list[str]:
-    """The files that ``task`` writes.
-
-    >>> results(Task("a.jpg", "b.jpg"), Settings(decompose=True))
-    ['b.jpg', 'b-illumination.png', 'b-reflectance.png']
-    """
-    if task.target == STREAM:
-        return []
-    parts = PARTS if settings.decompose and not task.is_video else ()
-    return [task.target, *(part_path(task.target, part) for part in parts)]
+    """The files that ``task`` writes."""
+    return task.results(settings.decompose)
 
 
 def _write_parts(enhancer: Any, photo: Photo, target: str, settings: Settings) -> dict[str, Any]:

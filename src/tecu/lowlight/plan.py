@@ -31,6 +31,17 @@ class Task:
         """Whether the source's name is that of a video."""
         return Path(self.source).suffix.lower() in VIDEO
 
+    def results(self, decompose: bool = False) -> list[str]:
+        """The files that are written: the result, and the parts of a decomposition if there is one.
+
+        >>> Task("a.jpg", "b.jpg").results(decompose=True)
+        ['b.jpg', 'b-illumination.png', 'b-reflectance.png']
+        """
+        if self.target == STREAM:
+            return []
+        parts = PARTS if decompose and not self.is_video else ()
+        return [self.target, *(part_path(self.target, part) for part in parts)]
+
 
 @dataclass(frozen=True)
 class Refusal:
@@ -65,11 +76,12 @@ def plan(inputs: Sequence[str], out: str | None, *, recursive: bool = False) -> 
     return surveyed.tasks, surveyed.refusals
 
 
-def survey(inputs: Sequence[str], out: str | None, *, recursive: bool = False) -> Survey:
+def survey(inputs: Sequence[str], out: str | None, *, recursive: bool = False, decompose: bool = False) -> Survey:
     """Files, folders (their tree is mirrored) and patterns to tasks; no target is an original or occurs twice.
 
     ``out`` is a file if there is a single input file and the name has the suffix of a photo or a video; otherwise a
-    folder. Without it ``a.jpg`` becomes ``a-enhanced.jpg`` beside it, and that is a result, not an input.
+    folder, and such a name is refused unless the folder exists or the name ends with ``/``. Without ``out``, ``a.jpg``
+    becomes ``a-enhanced.jpg`` beside it, and that is a result, not an input.
     """
     if not inputs:
         raise ValueError("give at least one file or folder")
@@ -81,7 +93,7 @@ def survey(inputs: Sequence[str], out: str | None, *, recursive: bool = False) -
     if out is None:
         found = _without_earlier(found, result)
     tasks = [Task(source, _target(source, below, out, as_file)) for source, below in found]
-    result.tasks = _checked(tasks, result.refusals)
+    result.tasks = _checked(tasks, result.refusals, decompose)
     return result
 
 
@@ -185,9 +197,14 @@ def _is_file(inputs: Sequence[str], out: str | None) -> bool:
     """Whether ``out`` names a file; a name that is neither file nor folder for us is an error."""
     if out is None or os.path.isdir(out) or out.endswith(("/", os.sep)):
         return False
-    if len(inputs) > 1 or os.path.isdir(inputs[0]) or (not os.path.lexists(inputs[0]) and _WILD & set(inputs[0])):
-        return False
     suffix, is_video = Path(out).suffix.lower(), Path(inputs[0]).suffix.lower() in VIDEO
+    if len(inputs) > 1 or os.path.isdir(inputs[0]) or (not os.path.lexists(inputs[0]) and _WILD & set(inputs[0])):
+        if suffix in WRITABLE or suffix in VIDEO:
+            raise ValueError(
+                f"{shown(out)}: this is the name of one file, and the inputs may be several; give -o a folder (a name "
+                f"that ends with '/' is one)"
+            )
+        return False
     if suffix in (VIDEO if is_video else WRITABLE):
         return True
     if suffix in VIDEO or (is_video and suffix):
@@ -216,21 +233,23 @@ def _target(source: str, below: str, out: str | None, as_file: bool) -> str:
     return os.path.join(os.path.dirname(source), f"{stem}-enhanced{suffix}")
 
 
-def _checked(tasks: list[Task], refusals: list[Refusal]) -> list[Task]:
+def _checked(tasks: list[Task], refusals: list[Refusal], decompose: bool) -> list[Task]:
     """Without the tasks that would write over an original or over each other, which are refused."""
     originals = {identity for task in tasks if (identity := _identity(task.source)) is not None}
     taken: dict[str, str] = {}
     kept = []
     for task in tasks:
-        place = os.path.normcase(os.path.abspath(task.target))
+        places = {os.path.normcase(os.path.abspath(path)): path for path in task.results(decompose)}
+        shared = next((place for place in places if place in taken), None)
         if (identity := _identity(task.target)) is not None and identity in originals:
             reason = f"{shown(task.target)} is an original, which is never written over; choose another -o"
             refusals.append(Refusal(task.source, reason, unwritable=True))
-        elif place in taken:
-            reason = f"{shown(task.source)} and {shown(taken[place])} would both become {shown(task.target)}"
+        elif shared is not None:
+            would = "become" if places[shared] == task.target else "give"
+            reason = f"{shown(task.source)} and {shown(taken[shared])} would both {would} {shown(places[shared])}"
             refusals.append(Refusal(task.source, reason, unwritable=True))
         else:
-            taken[place] = task.source
+            taken.update(dict.fromkeys(places, task.source))
             kept.append(task)
     return kept
 
