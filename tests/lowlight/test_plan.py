@@ -238,6 +238,14 @@ def test_what_a_folder_holds_beside_photos_is_counted_but_for_hidden_files_and_r
     assert others_of(tmp_path, *named) == ["b.gif", "c.ppm", "notes.txt"]  # these two are taken
 
 
+def test_hidden_files_and_folders_are_left_alone_unless_they_are_named(tmp_path):
+    touch(*(tmp_path / name for name in ("a.jpg", "._a.jpg", ".thumbnails/a.jpg", "sub/.trash/b/c.jpg", "sub/d.jpg")))
+    taken = plan([str(tmp_path)], str(tmp_path / "out"), recursive=True)[0]
+    assert set(pairs(taken, tmp_path)) == {"a.jpg", os.path.join("sub", "d.jpg")}
+    for named in ("._a.jpg", ".thumbnails", ".thumbnails/a.jpg"):
+        assert len(plan([str(tmp_path / named)], str(tmp_path / "out"))[0]) == 1
+
+
 def test_every_file_of_a_folder_is_taken_or_counted_or_a_result(tmp_path):
     for suffix in (*READABLE, ".gif", ".txt", ".mp4", ""):
         touch(tmp_path / f"of {suffix[1:]}{suffix}")

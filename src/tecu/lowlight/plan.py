@@ -148,12 +148,15 @@ def _without_earlier(found: list[tuple[str, str]], result: Survey) -> list[tuple
 def _walk(
     folder: str, recursive: bool, out: str | None, refusals: list[Refusal], others: dict[str, str]
 ) -> Iterator[str]:
-    """Photos in ``folder`` by their suffix, in order; links to folders are not followed.
+    """Photos in ``folder`` by their suffix, in order; links to folders are not followed, hidden names are left out.
 
+    (A hidden ``._a.jpg`` is what a Mac notes of ``a.jpg``, a hidden folder keeps thumbnails or what was deleted.)
     Results of an earlier run are none: ``out`` is not entered, and without one ``a-enhanced.jpg`` beside ``a.jpg`` is
-    left out. Folders that cannot be read are refused. Files that are neither photos, results nor hidden go to
-    ``others``, by their absolute paths.
+    left out. Folders that cannot be read are refused. Other files go to ``others``, by their absolute paths.
     """
+
+    def seen(names: list[str]) -> list[str]:
+        return [name for name in names if not name.startswith(".")]
 
     def closed(error: OSError) -> None:
         why = (error.strerror or type(error).__name__).lower()
@@ -161,15 +164,16 @@ def _walk(
 
     results = None if out is None else os.path.realpath(out)
     for root, folders, files in os.walk(folder, onerror=closed):
-        folders[:] = sorted(f for f in folders if recursive and os.path.realpath(os.path.join(root, f)) != results)
+        folders[:] = sorted(
+            f for f in seen(folders) if recursive and os.path.realpath(os.path.join(root, f)) != results
+        )
+        files = seen(files)
         photos = [name for name in sorted(files) if _suffix(name) in READABLE]
         videos = [name for name in files if _suffix(name) in VIDEO]
         earlier = set() if out is not None else {made for name in photos + videos for made in _results_beside(name)}
         yield from (os.path.join(root, name) for name in photos if name not in earlier)
-        if any(part.startswith(".") for part in Path(os.path.relpath(root, folder)).parts):
-            continue
         for name in sorted(files):
-            if _suffix(name) not in READABLE and name not in earlier and not name.startswith("."):
+            if _suffix(name) not in READABLE and name not in earlier:
                 path = os.path.join(root, name)
                 others[os.path.abspath(path)] = path
 
