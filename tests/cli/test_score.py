@@ -51,6 +51,26 @@ def test_a_folder_of_references_is_matched_by_name(folder, capsys):
     assert [entry["psnr"] for entry in report["results"]] == pytest.approx([psnr(DARK, PHOTO)] * 2)
 
 
+def test_a_folder_stands_for_the_photos_in_it(folder, capsys):
+    (folder / "._a.png").write_bytes(b"a Mac's note")
+    (folder / "notes.txt").write_text("no photo")
+    (folder / "ref" / "b.txt").write_text("no photo, but of that name")
+    named = scored(capsys, folder / "a.png", folder / "b.tif", "--reference", folder / "ref")
+    assert scored(capsys, folder, "--reference", folder / "ref") == named
+    (folder / "empty").mkdir()
+    failures = scored(capsys, folder / "empty", folder / "a.png", code=2)["failures"]
+    assert [failure["reason"] for failure in failures] == [f"{folder / 'empty'} holds no photos"]
+
+
+@pytest.mark.parametrize("size", [(3, 5), (300, 200)])
+def test_a_missing_niqe_is_explained(folder, capsys, size):
+    Image.new("RGB", size).save(folder / "black.png")
+    assert main(["score", str(folder / "black.png")]) == 0
+    assert "too small or too flat has no NIQE" in capsys.readouterr().out
+    assert main(["score", str(folder / "a.png")]) == 0
+    assert "too small" not in capsys.readouterr().out
+
+
 def test_the_table_says_the_parameters(folder, capsys):
     assert main(["score", str(folder / "a.png"), str(folder / "b.tif"), "--reference", str(folder / "ref")]) == 0
     text = capsys.readouterr().out

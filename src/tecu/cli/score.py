@@ -13,8 +13,10 @@ import numpy as np
 
 from tecu.atomic import escaped
 from tecu.cli.main import INPUT_FAILED, PART_MISSING
+from tecu.cli.outputs import unread
 from tecu.lowlight.files import MAX_PIXELS, MissingPart, Photo, PhotoError, UnreadableFile, read_photo
 from tecu.lowlight.files.errors import shown
+from tecu.lowlight.plan import photos_in
 from tecu.metrics import loe, niqe, psnr, ssim
 from tecu.metrics.niqe import ORIGIN
 
@@ -36,7 +38,8 @@ Scores = dict[str, float | None]
 def score(images: tuple[str, ...], reference: str | None, max_pixels: int, as_json: bool) -> int:
     """Measure photos: NIQE alone; with --reference also PSNR, SSIM and LOE against it, and its own NIQE.
 
-    Transparency is left out. A grey photo is compared with a coloured one as colour, 8 bits with 16 as 16.
+    IMAGE is a photo, or a folder: then the photos in it. Transparency is left out. A grey photo is compared with a
+    coloured one as colour, 8 bits with 16 as 16.
     """
     warnings.filterwarnings("ignore", module="PIL")
     if reference is not None and not os.path.exists(reference):
@@ -44,7 +47,7 @@ def score(images: tuple[str, ...], reference: str | None, max_pixels: int, as_js
     rows: list[tuple[str, Scores]] = []
     failures: list[tuple[str, Exception]] = []
     seen: dict[str, Scores] = {}
-    for image in images:
+    for image in _photos(images, failures):
         try:
             against = reference_of(image, reference)
             if against is not None and against not in seen:
@@ -65,6 +68,21 @@ def score(images: tuple[str, ...], reference: str | None, max_pixels: int, as_js
     return INPUT_FAILED if failures else 0
 
 
+def _photos(images: tuple[str, ...], failures: list[tuple[str, Exception]]) -> list[str]:
+    """The photos that are named, in folders' places those in them; what cannot be looked into goes to ``failures``."""
+    photos: list[str] = []
+    for image in images:
+        try:
+            found = photos_in(image) if os.path.isdir(image) else [image]
+        except OSError as error:
+            failures.append((image, UnreadableFile(unread(image, error))))
+            continue
+        photos += found
+        if not found:
+            failures.append((image, UnreadableFile(f"{shown(image)} holds no photos")))
+    return photos
+
+
 def reference_of(image: str, reference: str | None) -> str | None:
     """The reference itself, or the photo of the same name if it is a folder."""
     if reference is None or not os.path.isdir(reference):
@@ -73,10 +91,10 @@ def reference_of(image: str, reference: str | None) -> str | None:
     if os.path.exists(exact):
         return exact
     stem = os.path.splitext(os.path.basename(image))[0]
-    alike = sorted(name for name in os.listdir(reference) if os.path.splitext(name)[0] == stem)
+    alike = [path for path in photos_in(reference) if os.path.splitext(os.path.basename(path))[0] == stem]
     if len(alike) != 1:
         raise UnreadableFile(f"{shown(image)}: {shown(reference)} holds {len(alike)} photos of that name, not one")
-    return os.path.join(reference, alike[0])
+    return alike[0]
 
 
 def _scores(image: str, reference: str | None, max_pixels: int) -> Scores:
@@ -125,6 +143,8 @@ def _print_table(rows: list[tuple[str, Scores]], references: dict[str, Scores], 
     click.echo()
     for column in columns:
         click.echo(f"{column.upper()}: {PARAMETERS[column]}")
+    if any(shown_score("niqe", scores["niqe"]) == "-" for _, scores in lines):
+        click.echo("A photo that is too small or too flat has no NIQE, and no say in the mean.")
 
 
 def shown_score(column: str, value: float | None) -> str:

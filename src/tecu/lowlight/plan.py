@@ -178,6 +178,12 @@ def _walk(
                 others[os.path.abspath(path)] = path
 
 
+def photos_in(folder: str) -> list[str]:
+    """The photos in ``folder`` itself, by their suffix and in order; hidden ones are left out."""
+    names = (name for name in sorted(os.listdir(folder)) if _suffix(name) in READABLE and not name.startswith("."))
+    return [path for name in names if not os.path.isdir(path := os.path.join(folder, name))]
+
+
 def _suffix(name: str) -> str:
     return os.path.splitext(name)[1].lower()
 
