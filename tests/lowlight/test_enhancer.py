@@ -2,6 +2,7 @@
 
 import io
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -219,11 +220,38 @@ def test_exposures_blend():
 @pytest.mark.parametrize(("image", "words"), [
     (np.zeros((4, 4, 5), np.uint8), "shape"), (np.zeros((0, 4, 3), np.uint8), "shape"),
     (np.zeros((4, 4, 3), np.int32), "uint8"), (np.full((4, 4), np.nan), "NaN"), (np.full((4, 4), 2.0), "2"),
-    ("a string", "uint8"),
+    ([["a", "b"]], "uint8"),
 ], ids=lambda value: str(getattr(value, "shape", value)))  # fmt: skip
 def test_refusals(image, words):
     with pytest.raises((TypeError, ValueError), match=words):
         enhance(image)
+
+
+@pytest.mark.parametrize("name", ["dark.jpg", Path("dark.jpg"), b"\xff\xd8"])
+def test_the_name_of_a_file_is_told_how_to_be_read(name):
+    with pytest.raises(TypeError, match=r"expected an array, a tensor or a PIL image, got .*PIL\.Image\.open"):
+        enhance(name)
+
+
+@pytest.mark.parametrize("shape", [(3, 24, 30), (1, 24, 30), (2, 3, 24, 30)])
+def test_channels_before_rows_are_told_where_they_belong_and_the_advice_works(shape):
+    torch = pytest.importorskip("torch")
+    first = np.random.default_rng(0).integers(0, 40, shape, dtype=np.uint8)
+    tensor = torch.from_numpy(first)
+    for image in (first, tensor):
+        with pytest.raises(ValueError, match=r"channels come last: np\.moveaxis\(image, -3, -1\), or image\.movedim"):
+            enhance(image)
+    assert np.array_equal(enhance(np.moveaxis(first, -3, -1)), enhance(tensor.movedim(-3, -1)).numpy())
+    with pytest.raises(ValueError, match=r"got shape \(24, 30, 9\)$"):
+        enhance(np.zeros((24, 30, 9), np.uint8))
+
+
+@pytest.mark.parametrize("denoise", ["no", "False", None, 2])
+def test_denoise_is_yes_or_no(denoise):
+    with pytest.raises(ValueError, match="denoise must be True or False"):
+        Enhancer(denoise=denoise)
+    assert not Enhancer(denoise=np.False_).denoise
+    assert Enhancer(denoise=1).denoise
 
 
 @pytest.mark.parametrize("strength", [-0.1, 2.1, float("nan"), "1"])

@@ -112,6 +112,8 @@ class Enhancer:
             raise ValueError(
                 f"headroom must be a number from {LEAST_HEADROOM:g} to {MOST_HEADROOM:g}, got {headroom!r}"
             )
+        if denoise not in (False, True):  # the word "no" would count as yes
+            raise ValueError(f"denoise must be True or False, got {denoise!r}")
         self.headroom = float(headroom)
         self.method, self.strength, self.denoise = method, float(strength), bool(denoise)
         if method == "pam" and model is not None:

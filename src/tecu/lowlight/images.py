@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -48,6 +49,11 @@ def pictures(image: Any) -> list[Pixels]:
 
 
 def _checked(image: Any) -> Pixels:
+    if isinstance(image, str | bytes | os.PathLike):
+        raise TypeError(
+            f"image: expected an array, a tensor or a PIL image, got {type(image).__name__}; a file is read by "
+            f"PIL.Image.open, or by the command 'tecu enhance'"
+        )
     array = np.asarray(image)
     if array.dtype == object or array.dtype.kind not in "uf":
         raise TypeError(f"image: its values must be {KINDS}, got {array.dtype} ({type(image).__name__})")
@@ -62,7 +68,9 @@ def _through_array(array: Pixels, work: Picture) -> Pixels:
         raise TypeError(f"image: its values must be {KINDS}, got {array.dtype}")
     fits = array.ndim == 2 or (array.ndim in (3, 4) and 1 <= array.shape[-1] <= 4)
     if not fits or array.size == 0:
-        raise ValueError(f"image: expected {SHAPES}, got shape {array.shape}")
+        first = array.ndim in (3, 4) and array.size > 0 and 1 <= array.shape[-3] <= 4
+        hint = "; channels come last: np.moveaxis(image, -3, -1), or image.movedim(-3, -1) of a tensor" if first else ""
+        raise ValueError(f"image: expected {SHAPES}, got shape {array.shape}{hint}")
     if array.dtype.kind == "f":
         low, high = float(array.min()), float(array.max())
         if not (low >= 0.0 and high <= 1.0):  # also true for NaN
