@@ -15,12 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from tecu.lowlight.grid import box_mean
-
 Pixels = np.ndarray[Any, Any]
 
 LUMA_RADIUS, LUMA_FACTOR = 2, 1.4
 COLOUR_RADIUS, COLOUR_FACTOR = 2, 3.0  # the radius counts cells of 2 x 2 pixels
+LUMA_SHARE, COLOUR_SHARE = (1.0 / (2 * radius + 1) ** 2 for radius in (LUMA_RADIUS, COLOUR_RADIUS))
 EPS_FLOOR = 1e-5
 MARGIN = 2 * (LUMA_RADIUS + 2 * COLOUR_RADIUS) + 2  # rows that a strip must see beyond its own; even, as cells are
 QUIET, LOUD = 2.0 / 255.0, 6.0 / 255.0  # below no smoothing, above all of it
@@ -87,44 +86,68 @@ def _smooth_step(x: Pixels) -> Pixels:
     return np.asarray(x * x * (3.0 - 2.0 * x))
 
 
-def smoothed(picture: Pixels, noise: Pixels, share: Pixels) -> Pixels:
-    """``picture`` (``h x w x c`` floats) with ``share`` of the smoothing for the local ``noise``.
+def smoothed(picture: Pixels, noise: Pixels, share: Pixels, white: float = 1.0) -> Pixels:
+    """``picture`` (``h x w x c`` floats up to ``white``) with ``share`` of the smoothing for the local ``noise``.
 
-    The readable twin of :func:`tecu.lowlight.kernels_denoise.smooth_tile`.
+    The readable twin of :func:`tecu.lowlight.kernels_denoise.smooth_tile`: sums and products are those of the kernel,
+    in its order, so that levels of 8 or 16 bits, as float32, give the same floats.
     """
-    if picture.shape[2] == 1:
-        plane = picture[..., 0]
-        return np.asarray(plane + share * (_luma_smoothed(plane, noise) - plane))[..., None]
-    y = _luma(picture)
-    clean = _luma_smoothed(y, noise)
-    red, blue = (_guided(picture[..., c] - y, clean, noise) for c in (0, 2))
-    green = -(0.299 * red + 0.114 * blue) / 0.587
-    smooth = np.stack([clean + red, clean + green, clean + blue], axis=-1)
-    return np.asarray(picture + share[..., None] * (smooth - picture))
+    kind: Any = picture.dtype.type
+    scale = kind(1.0 / white)
+    unit = kind(1.0) / scale
+    planes = [picture[..., c] for c in range(picture.shape[2])]
+    if len(planes) == 1:
+        new = [unit * _luma_smoothed(planes[0] * scale, noise)]
+    else:
+        y = (kind(0.299) * planes[0] + kind(0.587) * planes[1] + kind(0.114) * planes[2]) * scale
+        clean = _luma_smoothed(y, noise)
+        guide, grey = (_cell_sums(plane) * kind(0.25) for plane in (clean, y))
+        fits = [_guided(_cell_sums(planes[c]) * (kind(0.25) * scale) - grey, guide, noise) for c in (0, 2)]
+        (ra, rb), (ba, bb) = ([_doubled(part, y.shape) for part in fit] for fit in fits)
+        green = clean - kind(0.299 / 0.587) * (ra * clean + rb) - kind(0.114 / 0.587) * (ba * clean + bb)
+        new = [unit * (clean + ra * clean + rb), unit * green, unit * (clean + ba * clean + bb)]
+    return np.stack([old + share * (smooth - old) for old, smooth in zip(planes, new, strict=True)], axis=-1)
 
 
 def _luma_smoothed(y: Pixels, noise: Pixels) -> Pixels:
-    mean = box_mean(y, LUMA_RADIUS)
-    variance = np.maximum(box_mean(y * y, LUMA_RADIUS) - mean * mean, 0.0)
-    slope = variance / (variance + (LUMA_FACTOR * noise) ** 2 + EPS_FLOOR)
-    return np.asarray(box_mean(slope, LUMA_RADIUS) * y + box_mean(mean - slope * mean, LUMA_RADIUS))
+    kind: Any = y.dtype.type
+    mean = _window_sums(y, LUMA_RADIUS) * kind(LUMA_SHARE)
+    variance = np.maximum(_window_sums(y * y, LUMA_RADIUS) * kind(LUMA_SHARE) - mean * mean, 0)
+    level = kind(LUMA_FACTOR) * noise
+    slope = variance / (variance + level * level + kind(EPS_FLOOR))
+    offset = mean - slope * mean
+    return np.asarray((_window_sums(slope, LUMA_RADIUS) * y + _window_sums(offset, LUMA_RADIUS)) * kind(LUMA_SHARE))
 
 
-def _guided(plane: Pixels, guide: Pixels, noise: Pixels) -> Pixels:
-    p, g = _halved(plane), _halved(guide)
-    mean_g, mean_p = box_mean(g, COLOUR_RADIUS), box_mean(p, COLOUR_RADIUS)
-    variance = np.maximum(box_mean(g * g, COLOUR_RADIUS) - mean_g * mean_g, 0.0)
-    covariance = box_mean(g * p, COLOUR_RADIUS) - mean_g * mean_p
-    slope = covariance / (variance + (COLOUR_FACTOR * noise[::2, ::2]) ** 2 + EPS_FLOOR)
-    offset = box_mean(mean_p - slope * mean_g, COLOUR_RADIUS)
-    return np.asarray(_doubled(box_mean(slope, COLOUR_RADIUS), guide.shape) * guide + _doubled(offset, guide.shape))
+def _guided(p: Pixels, g: Pixels, noise: Pixels) -> tuple[Pixels, Pixels]:
+    """Slope and offset, on cells, of the guided filter of ``p`` by ``g``."""
+    kind: Any = p.dtype.type
+
+    def mean(plane: Pixels) -> Pixels:
+        return np.asarray(_window_sums(plane, COLOUR_RADIUS) * kind(COLOUR_SHARE))
+
+    mean_g, mean_p = mean(g), mean(p)
+    variance = np.maximum(mean(g * g) - mean_g * mean_g, 0)
+    level = kind(COLOUR_FACTOR) * noise[::2, ::2]
+    slope = (mean(p * g) - mean_g * mean_p) / (variance + level * level + kind(EPS_FLOOR))
+    return mean(slope), mean(mean_p - slope * mean_g)
 
 
-def _halved(plane: Pixels) -> Pixels:
-    """Means over cells of 2 x 2; a last odd row or column counts twice."""
+def _window_sums(plane: Pixels, radius: int) -> Pixels:
+    """Sums over squares of side ``2 radius + 1``, the border repeated: down, then along the rows."""
+    for axis in (0, 1):
+        count = plane.shape[axis]
+        padded = np.pad(plane, [(radius, radius) if axis == a else (0, 0) for a in (0, 1)], mode="edge")
+        shifted = (padded[k : k + count] if axis == 0 else padded[:, k : k + count] for k in range(2 * radius + 1))
+        plane = np.asarray(sum(shifted))
+    return plane
+
+
+def _cell_sums(plane: Pixels) -> Pixels:
+    """Sums over cells of 2 x 2; a last odd row or column counts twice."""
     rows, columns = plane.shape
     even = np.pad(plane, [(0, rows % 2), (0, columns % 2)], mode="edge")
-    return np.asarray(0.25 * (even[::2, ::2] + even[1::2, ::2] + even[::2, 1::2] + even[1::2, 1::2]), plane.dtype)
+    return np.asarray(even[::2, ::2] + even[::2, 1::2] + even[1::2, ::2] + even[1::2, 1::2])
 
 
 def _doubled(plane: Pixels, shape: tuple[int, ...]) -> Pixels:

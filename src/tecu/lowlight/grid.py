@@ -95,10 +95,12 @@ def positions(length: int, count: int) -> tuple[Pixels, Pixels]:
 
 
 def enlarge(plane: Pixels, shape: tuple[int, int], rows: slice = slice(None)) -> Pixels:
-    """``rows`` of ``plane`` interpolated to ``shape``, linear between the centres of its cells."""
+    """``rows`` of ``plane`` interpolated to ``shape``, linear between the centres of its cells; along rows first."""
     top, down = (part[rows] for part in positions(shape[0], plane.shape[0]))
     left, across = positions(shape[1], plane.shape[1])
     below, right = np.minimum(top + 1, plane.shape[0] - 1), np.minimum(left + 1, plane.shape[1] - 1)
-    upper, lower = plane[top], plane[below]
-    strip = upper + down[:, None] * (lower - upper)
-    return np.asarray(strip[:, left] + across * (strip[:, right] - strip[:, left]))
+    first = top[0]
+    lines = plane[first : below[-1] + 1]
+    wide = lines[:, left] + across * (lines[:, right] - lines[:, left])
+    upper = wide[top - first]
+    return np.asarray(upper + down[:, None] * (wide[below - first] - upper))

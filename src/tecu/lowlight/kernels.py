@@ -19,8 +19,9 @@ from numba import njit, uint16, uint32
 from tecu.kernel_cache import announce_compiling
 from tecu.lowlight.exposure import Exposure
 from tecu.lowlight.kernels_denoise import factors, smooth_tile
-from tecu.lowlight.kernels_tone import scene, tone_tile
+from tecu.lowlight.kernels_tone import tone_tile
 from tecu.lowlight.spare import room
+from tecu.lowlight.tables import scene
 
 Pixels = np.ndarray[Any, Any]
 

@@ -59,7 +59,7 @@ def _near(y, count, ring):  # pragma: no cover
     )
 
 
-@njit(cache=True, nogil=True, fastmath=True)
+@njit(cache=True, nogil=True)
 def _between(plane, y, top, down, left, across, lines, known, out):  # pragma: no cover
     """A row of a map on the grid at the pixels; returns the line of the grid that ``lines`` begin with."""
     upper, part = top[y], down[y]
@@ -169,7 +169,7 @@ def smooth_tile(
     )
     ints = np.empty((2, columns), np.uint32)
     floats, lines, wide, shares = (
-        _floats(2, columns),
+        _floats(6, columns),
         _floats(8, columns),
         _floats(4, columns),
         np.empty(columns, np.float32),

@@ -1,6 +1,7 @@
 """The loops along rows of the compiled smoothing: :mod:`tecu.lowlight.kernels_denoise` says how they follow each other.
 
-Each runs over one-dimensional slices, which the compiler turns into vector code.
+Each runs over one-dimensional slices, which the compiler turns into vector code. Sums are written in the order in which
+:mod:`tecu.lowlight.denoise` has them, and there is no ``fastmath``, so that both round alike.
 """
 
 from __future__ import annotations
@@ -15,14 +16,14 @@ _QUARTER, _MOST = np.float32(0.25), np.float32(0.75)
 _SHARE = np.float32(1.0 / 25.0)  # both filters have windows of 5 x 5
 
 
-@njit(cache=True, nogil=True, fastmath=True)
+@njit(cache=True, nogil=True)
 def luma_row(r, g, b, scale, luma):  # pragma: no cover
     """``0.299 R + 0.587 G + 0.114 B``, white being 1."""
     for x in range(luma.size):
         luma[x] = (_RED * np.float32(r[x]) + _GREEN * np.float32(g[x]) + _BLUE * np.float32(b[x])) * scale
 
 
-@njit(cache=True, nogil=True, fastmath=True)
+@njit(cache=True, nogil=True)
 def scaled_row(r, scale, luma):  # pragma: no cover
     """The luma of a grey picture."""
     for x in range(luma.size):
@@ -36,7 +37,7 @@ def _mirror(line):  # pragma: no cover
     line[line.size - 1] = line[line.size - 2] = line[line.size - 3]
 
 
-@njit(cache=True, nogil=True, fastmath=True)
+@njit(cache=True, nogil=True)
 def down_squares(a, b, c, d, e, total, squares):  # pragma: no cover
     """Sums of five rows and of their squares, with room for two more on both sides."""
     for x in range(a.size):
@@ -47,7 +48,7 @@ def down_squares(a, b, c, d, e, total, squares):  # pragma: no cover
     _mirror(squares)
 
 
-@njit(cache=True, nogil=True, fastmath=True)
+@njit(cache=True, nogil=True)
 def down_products(a, b, c, d, e, ga, gb, gc, gd, ge, total, products):  # pragma: no cover
     """The same, with products with five other rows in the place of squares."""
     for x in range(a.size):
@@ -58,7 +59,7 @@ def down_products(a, b, c, d, e, ga, gb, gc, gd, ge, total, products):  # pragma
     _mirror(products)
 
 
-@njit(cache=True, nogil=True, fastmath=True)
+@njit(cache=True, nogil=True)
 def down_row(a, b, c, d, e, total):  # pragma: no cover
     """Sums of five rows alone."""
     for x in range(a.size):
@@ -66,7 +67,7 @@ def down_row(a, b, c, d, e, total):  # pragma: no cover
     _mirror(total)
 
 
-@njit(cache=True, nogil=True, fastmath=True, error_model="numpy")  # no test for 0 / 0 in every step
+@njit(cache=True, nogil=True, error_model="numpy")  # no test for 0 / 0 in every step
 def luma_fit(total, squares, noise, factor, floor, slope, offset):  # pragma: no cover
     """Slope and offset of the luma's guided filter."""
     for x in range(slope.size):
@@ -79,7 +80,7 @@ def luma_fit(total, squares, noise, factor, floor, slope, offset):  # pragma: no
         offset[x] = mean - a * mean
 
 
-@njit(cache=True, nogil=True, fastmath=True)
+@njit(cache=True, nogil=True)
 def line_row(slopes, offsets, luma, clean):  # pragma: no cover
     """Means of slope and offset along the row, and what they make of the luma."""
     for x in range(clean.size):
@@ -88,17 +89,18 @@ def line_row(slopes, offsets, luma, clean):  # pragma: no cover
         clean[x] = (a * luma[x] + b) * _SHARE
 
 
-@njit(cache=True, nogil=True, fastmath=True)
+@njit(cache=True, nogil=True)
 def halve_row(upper, lower, out):  # pragma: no cover
     """Two rows to means over cells of 2 x 2; a last odd column counts twice."""
     pairs = upper.size // 2
     for x in range(pairs):
         out[x] = _QUARTER * (upper[2 * x] + upper[2 * x + 1] + lower[2 * x] + lower[2 * x + 1])
     if pairs < out.size:
-        out[pairs] = _HALF * (upper[2 * pairs] + lower[2 * pairs])
+        one, other = upper[2 * pairs], lower[2 * pairs]
+        out[pairs] = _QUARTER * (one + one + other + other)
 
 
-@njit(cache=True, nogil=True, fastmath=True)
+@njit(cache=True, nogil=True)
 def half_difference(upper, lower, luma, out, scale):  # pragma: no cover
     """A channel of two rows of pixels minus the luma, on cells of 2 x 2."""
     share, pairs = _QUARTER * scale, upper.size // 2
@@ -109,7 +111,7 @@ def half_difference(upper, lower, luma, out, scale):  # pragma: no cover
         out[pairs] = np.float32(int32(upper[2 * pairs]) + int32(lower[2 * pairs])) * _HALF * scale - luma[pairs]
 
 
-@njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def colour_fit(total, squares, plane, products, noise, factor, floor, slope, offset):  # pragma: no cover
     """Slope and offset of the guided filter of a colour difference; the noise is that of a cell's first pixel."""
     for x in range(slope.size):
@@ -124,14 +126,14 @@ def colour_fit(total, squares, plane, products, noise, factor, floor, slope, off
         offset[x] = p - a * m
 
 
-@njit(cache=True, nogil=True, fastmath=True)
+@njit(cache=True, nogil=True)
 def along_row(total, out):  # pragma: no cover
     """Means over five neighbours in sums of five rows."""
     for x in range(out.size):
         out[x] = (total[x] + total[x + 1] + total[x + 2] + total[x + 3] + total[x + 4]) * _SHARE
 
 
-@njit(cache=True, nogil=True, fastmath=True)
+@njit(cache=True, nogil=True)
 def double_row(own, other, blend, out):  # pragma: no cover
     """A row of pixels from its own row of cells and the nearest other."""
     last = own.size - 1
@@ -146,7 +148,7 @@ def double_row(own, other, blend, out):  # pragma: no cover
         out[out.size - 1] = _MOST * blend[last + 1] + _QUARTER * blend[last]
 
 
-@njit(cache=True, nogil=True, fastmath=True)
+@njit(cache=True, nogil=True)
 def mix_red_or_blue(plane, clean, slope, offset, share, unit):  # pragma: no cover
     """``old + share (new - old)`` in place, in levels; white only where it was white already."""
     for x in range(plane.size):
@@ -154,7 +156,7 @@ def mix_red_or_blue(plane, clean, slope, offset, share, unit):  # pragma: no cov
         plane[x] = int32(min(max(old + share[x] * (new - old), _ZERO), max(old, unit - _ONE)) + _HALF)
 
 
-@njit(cache=True, nogil=True, fastmath=True)
+@njit(cache=True, nogil=True)
 def mix_green(plane, clean, ra, rb, ba, bb, share, unit):  # pragma: no cover
     """The same; ``ra, rb`` are slope and offset of red, ``ba, bb`` of blue, and the luma's part of all three is 0."""
     for x in range(plane.size):
@@ -163,7 +165,7 @@ def mix_green(plane, clean, ra, rb, ba, bb, share, unit):  # pragma: no cover
         plane[x] = int32(min(max(old + share[x] * (new - old), _ZERO), max(old, unit - _ONE)) + _HALF)
 
 
-@njit(cache=True, nogil=True, fastmath=True)
+@njit(cache=True, nogil=True)
 def mix_grey(plane, clean, share, unit):  # pragma: no cover
     """The same for a picture without colours."""
     for x in range(plane.size):

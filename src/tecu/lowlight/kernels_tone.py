@@ -2,70 +2,19 @@
 
 Rows come flat, ``R G B R G B ...``, and are taken apart into planes. Everything but the two look-ups is vector code:
 loops over one-dimensional slices. Indices are unsigned, and sums and products are cut to 32 bits at once, because the
-compiler's 64 bits would halve the speed.
+compiler's 64 bits would halve the speed. There is no ``fastmath``: it gains nothing here, and the compiler would round
+otherwise than NumPy does in :mod:`tecu.lowlight.tables`.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numba import int32, njit, uint32, uint64
 
-from tecu.lowlight.exposure import NEARLY_BLACK, Exposure, black_until, gain_share
-from tecu.lowlight.grid import positions, whitepoint
 from tecu.lowlight.model import DARKEST
+from tecu.lowlight.tables import BITS, LOWEST, SHIFT
 
-Pixels = np.ndarray[Any, Any]
-
-FRACTION = 9  # bits of the mantissa that the table of gains distinguishes: 0.1 % of the gain
-SIZE = {np.dtype(np.uint8): 1 << 13, np.dtype(np.uint16): 1 << 16}  # of the curve's table
-BITS = 16  # of a place in that table beyond its whole part
-_LOWEST = int(np.float32(DARKEST).view(np.int32))
-_SHIFT = 23 - FRACTION
 _ONE, _ZERO = np.float32(1.0), np.float32(0.0)
-
-
-def scene(exposure: Exposure, shape: tuple[int, int], dtype: Any) -> tuple[Any, ...]:
-    """What the kernels need of an exposure: maps and places on the grid, tables, numbers."""
-    rows, columns = positions(shape[0], exposure.slope.shape[0]), positions(shape[1], exposure.slope.shape[1])
-    white = whitepoint(dtype)
-    gain = gains(exposure.tone.exponent, SIZE[np.dtype(dtype)] * 2**BITS / white)
-    # Handed over, not compiled in: the compiler's cache would not notice a change of the constants.
-    cast = white * gain_share(exposure.tone.exponent) * np.array(exposure.cast)
-    lift = exposure.tone.lift, 1.0 / (SIZE[np.dtype(dtype)] * 2**BITS * exposure.headroom)
-    numbers = np.array([1.0 / white, 1.0 / exposure.headroom, *black(exposure), *cast, *lift], dtype=np.float32)
-    maps = (np.ascontiguousarray(part, dtype=np.float32) for part in (exposure.slope, exposure.offset))
-    return (*maps, *rows, *columns, gain, table_of(exposure, dtype), numbers)
-
-
-def gains(exponent: float, unit: float) -> Pixels:
-    """``unit I^-exponent`` for I from the darkest to 1, indexed by the leading bits of I as a float."""
-    count = ((int(np.float32(1.0).view(np.int32)) - _LOWEST) >> _SHIFT) + 1
-    bits = (_LOWEST + (np.arange(count, dtype=np.int64) << _SHIFT) + (1 << (_SHIFT - 1))).astype(np.int32)
-    light = bits.view(np.float32).astype(np.float64)
-    light[-1] = 1.0
-    return np.asarray(unit * light**-exponent, dtype=np.float32)
-
-
-def black(exposure: Exposure) -> tuple[float, float, float, float]:
-    """The numbers of :func:`tecu.lowlight.exposure.near_black`: two ranges, inverted, and two strengths."""
-    strength = gain_share(exposure.tone.exponent)
-    reach = black_until(exposure.highlights)
-    return 1.0 / NEARLY_BLACK, strength, 1.0 / reach, (0.9 + 0.1 * exposure.highlights) * strength
-
-
-def table_of(exposure: Exposure, dtype: Any) -> Pixels:
-    """The curve as a table of results; only entries that none but a white value reaches are white."""
-    size, white = SIZE[np.dtype(dtype)], whitepoint(dtype)
-    curve = exposure.tone.curve
-    place = np.minimum((np.arange(size + 2) + 0.5) / size, 1.0)
-    place[0] = 0.0  # which nothing but black reaches: near it a steep curve rises far within one entry
-    values = np.rint(np.interp(place, np.linspace(0.0, 1.0, len(curve)), curve) * white)
-    nearly = int((white - 1.0) * size / white) + 1
-    values[:nearly] = np.minimum(values[:nearly], white - 1.0)
-    values[nearly:] = np.rint(curve[-1] * white)
-    return values.astype(dtype)
 
 
 @njit(cache=True, nogil=True)
@@ -84,14 +33,14 @@ def _split_padded(row, r, g, b, v):  # pragma: no cover
         v[x] = max(first, max(second, third))
 
 
-@njit(cache=True, nogil=True, fastmath=True)
-def _without_cast(plane, cast, scale, v):  # pragma: no cover
-    """The twin of :func:`tecu.lowlight.exposure.without_cast`; ``v`` becomes the larger of it and the result."""
+@njit(cache=True, nogil=True)
+def _without_cast(plane, cast, scale, bare, v):  # pragma: no cover
+    """``bare`` becomes what :func:`tecu.lowlight.exposure.without_cast` leaves; ``v`` the larger of it and that."""
     for x in range(plane.size):
         value = np.float32(plane[x])
         left = (_ONE - value * scale) * (_ONE - value * scale)
-        plane[x] = int32(max(value - cast * left * left, _ZERO) + np.float32(0.5))
-        v[x] = max(v[x], plane[x])
+        bare[x] = max(value - cast * left * left, _ZERO)
+        v[x] = max(v[x], bare[x])
 
 
 @njit(cache=True, nogil=True)
@@ -118,7 +67,7 @@ def _join(r, g, b, row):  # pragma: no cover
         row[3 * x], row[3 * x + 1], row[3 * x + 2] = r[x], g[x], b[x]
 
 
-@njit(cache=True, nogil=True, fastmath=True)
+@njit(cache=True, nogil=True)
 def widen(row, left, across, out):  # pragma: no cover
     """A line of the grid, interpolated to the pixels of a row."""
     last = row.size - 1
@@ -127,7 +76,7 @@ def widen(row, left, across, out):  # pragma: no cover
         out[x] = row[k] + across[x] * (row[min(k + 1, last)] - row[k])
 
 
-@njit(cache=True, nogil=True, fastmath=True)
+@njit(cache=True, nogil=True)
 def _light(v, scale, steep, a0, a1, b0, b1, part, light):  # pragma: no cover
     """``I = clip(a V + b, steep V, 1)``."""
     for x in range(light.size):
@@ -140,10 +89,10 @@ def _light(v, scale, steep, a0, a1, b0, b1, part, light):  # pragma: no cover
 @njit(cache=True, nogil=True)
 def _gain(bits, gain, out):  # pragma: no cover
     for x in range(bits.size):
-        out[x] = gain[uint64(uint32(bits[x] - _LOWEST) >> uint32(_SHIFT))]
+        out[x] = gain[uint64(uint32(bits[x] - LOWEST) >> uint32(SHIFT))]
 
 
-@njit(cache=True, nogil=True, fastmath=True)
+@njit(cache=True, nogil=True)
 def _lift(v, lift, scale, gain):  # pragma: no cover
     """The twin of :func:`tecu.lowlight.tone.lift_at`, on the gain; ``scale`` makes of gain times value ``x / h``."""
     for x in range(v.size):
@@ -151,7 +100,7 @@ def _lift(v, lift, scale, gain):  # pragma: no cover
         gain[x] *= _ONE + lift * left * left
 
 
-@njit(cache=True, nogil=True, fastmath=True)
+@njit(cache=True, nogil=True)
 def _near_black(v, scale, grey_until, grey_most, dim_until, dim_most, gain, times, plus):  # pragma: no cover
     """A channel's result before the curve is ``times O + plus``: the gain, and what is nearly black loses colour."""
     for x in range(v.size):
@@ -167,6 +116,13 @@ def _near_black(v, scale, grey_until, grey_most, dim_until, dim_most, gain, time
 def _places(plane, times, plus, places):  # pragma: no cover
     for x in range(plane.size):
         places[x] = uint32(uint32(plane[x]) * times[x] + plus[x]) >> uint32(BITS)
+
+
+@njit(cache=True, nogil=True)
+def _places_between(bare, times, plus, places):  # pragma: no cover
+    """The same for values between the levels; float32 would round what is nearly white to white."""
+    for x in range(bare.size):
+        places[x] = uint32(np.float64(bare[x]) * times[x] + plus[x]) >> uint32(BITS)
 
 
 @njit(cache=True, nogil=True)
@@ -193,6 +149,16 @@ def _look_up_words(first, second, third, table, words):  # pragma: no cover
 
 
 @njit(cache=True, nogil=True)
+def _factors(v, lines, part, gain, numbers, floats, times, plus):  # pragma: no cover
+    """``times`` and ``plus`` of pixels whose largest channel is ``v``, in levels."""
+    _light(v, numbers[0], numbers[1], lines[0], lines[1], lines[2], lines[3], part, floats[0])
+    _gain(floats[0].view(np.int32), gain, floats[1])
+    if numbers[9] > _ZERO:
+        _lift(v, numbers[9], numbers[10], floats[1])
+    _near_black(v, numbers[0], numbers[2], numbers[3], numbers[4], numbers[5], floats[1], times, plus)
+
+
+@njit(cache=True, nogil=True)
 def _places_of_row(row, planes, v, lines, part, gain, numbers, floats, ints, places):  # pragma: no cover
     """``places[0], [1], [2]`` become the channels' places on the curve for a flat ``row``."""
     r, rgb = planes[0], row.size > v.size
@@ -205,16 +171,17 @@ def _places_of_row(row, planes, v, lines, part, gain, numbers, floats, ints, pla
         r[:] = row
         v[:] = row
     if rgb and max(numbers[6], max(numbers[7], numbers[8])) > _ZERO:
-        v[:] = 0
+        bare, brightest = floats[2:5], floats[5]
+        brightest[:] = 0
         for c in range(3):
-            _without_cast(planes[c], numbers[6 + c], numbers[0], v)
-    _light(v, numbers[0], numbers[1], lines[0], lines[1], lines[2], lines[3], part, floats[0])
-    _gain(floats[0].view(np.int32), gain, floats[1])
-    if numbers[9] > _ZERO:
-        _lift(v, numbers[9], numbers[10], floats[1])
-    _near_black(v, numbers[0], numbers[2], numbers[3], numbers[4], numbers[5], floats[1], times, plus)
-    for c in range(3 if rgb else 1):
-        _places(planes[c], times, plus, places[c])
+            _without_cast(planes[c], numbers[6 + c], numbers[0], bare[c], brightest)
+        _factors(brightest, lines, part, gain, numbers, floats, times, plus)
+        for c in range(3):
+            _places_between(bare[c], times, plus, places[c])
+    else:
+        _factors(v, lines, part, gain, numbers, floats, times, plus)
+        for c in range(3 if rgb else 1):
+            _places(planes[c], times, plus, places[c])
 
 
 @njit(cache=True, nogil=True)
@@ -232,7 +199,7 @@ def tone_tile(flat, out, tile, slope, offset, top, down, left, across, gain, tab
     columns = slice(channels * tile[2], channels * tile[3])
     left, across = left[tile[2] : tile[3]], across[tile[2] : tile[3]]
     width = left.size
-    lines, floats = np.empty((4, width), np.float32), np.empty((2, width), np.float32)
+    lines, floats = np.empty((4, width), np.float32), np.empty((6, width), np.float32)
     ints, places = np.empty((2, width), np.uint32), np.empty((3, width), np.uint16)
     planes, v = np.empty((3, width), flat.dtype), np.empty(width, flat.dtype)
     known = -1
