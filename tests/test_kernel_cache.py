@@ -15,7 +15,7 @@ from tecu.dictionary import estimator
 from tecu.kernel_cache import announce_compiling
 from tecu.lowlight import kernels
 
-FLOAT32, FLOAT64 = (typeof(np.zeros((2, 2), dtype)) for dtype in (np.float32, np.float64))
+FLOAT32, FLOAT64, BYTES = (typeof(np.zeros((2, 2), dtype)) for dtype in (np.float32, np.float64, np.uint8))
 
 
 class Kernel:
@@ -39,6 +39,7 @@ def test_compiling_is_announced_once_a_precision(caplog):
     assert not compiles("pretendedness.kernels", FLOAT32)
     assert compiles("pretended.kernels", FLOAT64, FLOAT32).count("for float32, once after an install") == 1
     assert not compiles("pretended.kernels", FLOAT32)
+    assert not compiles("pretended.kernels", BYTES)  # no second line for the parts of the same kernels
     assert compiles("pretended.kernels", FLOAT64).count("for float64, once after an install") == 1
 
 

@@ -24,7 +24,8 @@ def announce_compiling(package: str, what: str, takes: str) -> None:
             if started.data["dispatcher"].py_func.__module__.startswith(package + "."):
                 types = str(started.data["args"])
                 precision = next((name for name in ("float32", "float64") if f"Array({name}" in types), "")
-                if precision not in self.told:
+                # A kernel of whole numbers is a part of what has been told already, if anything has.
+                if precision not in self.told and (precision or not self.told):
                     self.told.add(precision)
                     kernels = f"kernels of {what}" + (f" for {precision}" if precision else "")
                     log.warning("compiling the %s, once after an install; this takes %s", kernels, takes)

@@ -1,4 +1,4 @@
-"""Compiled kernels for large pictures of 8 or 16 bits; imported only when there is one.
+"""Compiled kernels for large pictures of 8 or 16 bits, or many small ones; imported only when there are such.
 
 Rows are handed over flat, ``R G B R G B ...``, and indices are unsigned: that is what lets the compiler use vectors and
 leave out its checks (three times faster than indexing ``pixels[y, x, c]``).
@@ -25,7 +25,7 @@ from tecu.lowlight.tables import scene
 
 Pixels = np.ndarray[Any, Any]
 
-KERNELS = ("tecu.lowlight", "large photos", "half a minute")
+KERNELS = ("tecu.lowlight", "photos", "half a minute")
 STRIP, WIDEST = 128, 4608  # rows that are smoothed or not together; columns of a tile: both are even
 MOST_THREADS = 4
 ROWS_A_CELL = 10  # rows of a cell that are averaged, at least; the noise of 200 pixels is small enough
