@@ -180,3 +180,14 @@ def test_compiled_shrinking_agrees_with_means():
     pixels = dark_scene(400, 640)
     exact = pixels.reshape(100, 4, 160, 4, 3).mean(axis=(1, 3)) / 255
     assert np.abs(kernels.shrink(pixels, (100, 160)) - exact).max() < 1e-5
+
+
+def test_a_steep_curve_is_followed_to_the_level_near_black():
+    """Where a curve lifts black most, the places of neighbouring levels are few entries of the table apart."""
+    pixels = np.random.default_rng(0).integers(0, 12, (120, 160, 3), dtype=np.uint8)
+    found = Enhancer().analyse(pixels)
+    bright = replace(found, slope=0 * found.slope, offset=0 * found.offset + np.float32(0.9), highlights=1.0)
+    for power in (1 / 6, 0.2, 0.4):  # the first is the steepest that the rule takes
+        steep = replace(bright, tone=Tone(0.7, np.linspace(0.0, 1.0, 4097) ** power))
+        formulas = np.rint(255 * render(pixels / 255, steep, False))
+        assert np.abs(render(pixels, steep, False) - formulas).max() <= 1

@@ -20,7 +20,7 @@ from tecu.lowlight.model import DARKEST
 Pixels = np.ndarray[Any, Any]
 
 FRACTION = 9  # bits of the mantissa that the table of gains distinguishes: 0.1 % of the gain
-SIZE = {np.dtype(np.uint8): 1 << 13, np.dtype(np.uint16): 1 << 16}  # of the curve's table
+SIZE = {np.dtype(np.uint8): 1 << 14, np.dtype(np.uint16): 1 << 16}  # of the curve's table: near black it is steep
 # The next three are compiled into the kernels, which are kept on disk by the date of their own files, not of this one.
 BITS = 16  # of a place in that table beyond its whole part
 LOWEST = int(np.float32(DARKEST).view(np.int32))
