@@ -72,11 +72,11 @@ class L0DictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         ``"auto"`` stops when a sweep lowers the objective by less than ``200 tol`` of it; the other solvers when the
         largest relative change of ``W``, ``D`` and the objective is below ``tol``.
     init
-        ``"greedy"`` (random samples, an offset that they share as an atom of its own, then loose passes over the data,
-        each over 48 random samples an atom or 10,000 if there are more; for ``"auto"``), ``"data"`` (random samples),
-        ``"random"`` (normal numbers), or an array ``n_components x n_features``. ``"auto"`` is ``"greedy"`` for the
-        solver ``"auto"`` and ``"data"`` for the others. ``"random"`` is for comparison: on raw data with an offset it
-        may end ten times as high as ``"greedy"``.
+        ``"greedy"`` (random samples, an offset that they share as an atom of its own where a trial finds that better,
+        then loose passes over the data, each over 48 random samples an atom or 10,000 if there are more; for
+        ``"auto"``), ``"data"`` (random samples), ``"random"`` (normal numbers), or an array ``n_components x
+        n_features``. ``"auto"`` is ``"greedy"`` for the solver ``"auto"`` and ``"data"`` for the others. ``"random"``
+        is for comparison: on raw data with an offset it may end ten times as high as ``"greedy"``.
     dtype
         ``float32`` or ``float64``; ``None`` keeps ``float32`` data and turns all other into ``float64``.
     random_state

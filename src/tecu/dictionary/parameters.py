@@ -12,6 +12,7 @@ import numpy as np
 
 from tecu.arrays import dense
 from tecu.dictionary.coding import Matrix
+from tecu.dictionary.offset import better_start
 from tecu.dictionary.online import Coder
 from tecu.dictionary.rows import Rows
 from tecu.dictionary.scale import usual_square
@@ -20,12 +21,6 @@ from tecu.settings import is_number, is_whole
 
 log = logging.getLogger("tecu")
 AUTO_PENALTY = 0.003  # of a sample's usual squared distance to the mean: a coefficient must explain twice that much
-OFFSET = 0.8
-"""Squared length of the mean of samples of length 1 from which on what they share begins as an atom of its own."""
-
-FEWEST = 4
-"""Samples an atom, and coefficients a sample, from which on that pays."""
-
 INITS = ("auto", "greedy", "data", "random")
 
 
@@ -159,7 +154,7 @@ def _threads(n_jobs: Any) -> int:
 def start_dictionary(checked: Checked, rows: Rows, random: np.random.RandomState) -> Matrix:
     """Unit atoms to begin with: given, random, or samples; random ones where there are too few samples.
 
-    Samples that share an offset are all alike, and atoms that are would have to part first: loose passes begin without.
+    Loose passes begin without an offset that samples share, where that is the better start.
     """
     m, n = checked.n_components, rows.shape[1]
     if not isinstance(checked.init, str):
@@ -171,36 +166,17 @@ def start_dictionary(checked: Checked, rows: Rows, random: np.random.RandomState
     else:
         D = np.empty((0, n), rows.dtype)
         if checked.init != "random":
-            samples = rows[np.sort(random.permutation(len(rows))[:m])]
+            order = random.permutation(len(rows))
+            samples = rows[np.sort(order[:m])]
             D = samples[np.linalg.norm(samples, axis=1) > 0]
-            allowed = checked.coder.n_nonzero
-            if checked.is_greedy and len(rows) >= FEWEST * m and (allowed is None or allowed >= FEWEST):
-                D = offset_apart(D)
+            if checked.is_greedy:
+                D = better_start(D, rows, order[m:], checked.coder)
         if len(D) < m:
             D = np.concatenate([D, random.standard_normal((m - len(D), n)).astype(rows.dtype)])
     lengths = np.linalg.norm(D, axis=1, keepdims=True)
     D[lengths[:, 0] == 0] = np.eye(1, n, dtype=D.dtype)
     lengths[lengths == 0] = 1
     return np.asarray(D / lengths, dtype=rows.dtype)
-
-
-def offset_apart(samples: Matrix) -> Matrix:
-    """What samples ``x`` share, ``v``, the mean of ``x / ||x||``; of all but the first ``x - v v'x / ||v||^2``.
-
-    They come back as they are if ``||v||^2`` is not above ``OFFSET``, that is, if they do not share much.
-
-    >>> offset_apart(np.array([[9.0, 0.0], [9.0, 3.0], [9.0, -3.0]])).round(2).tolist()
-    [[1.0, 0.0], [0.0, 0.32], [0.0, -0.32]]
-    """
-    units = samples.astype(np.float64)
-    units /= np.linalg.norm(units, axis=1, keepdims=True)
-    shared = np.sum(units, axis=0) / max(1, len(units))
-    if shared @ shared <= OFFSET:
-        return samples
-    shared /= np.linalg.norm(shared)
-    rest = units[1:] - np.outer(units[1:] @ shared, shared)
-    rest = rest[np.linalg.norm(rest, axis=1) > 1e3 * np.finfo(samples.dtype).eps]  # not only rounding
-    return np.concatenate([shared[None], rest]).astype(samples.dtype)
 
 
 def _given_atoms(init: Any, shape: tuple[int, int]) -> Matrix:
