@@ -211,13 +211,13 @@ SETTINGS = {
     "Functions": (
         couplings.Functions, {"value": energy, "grads": {"x": slope}},
         {"value": twice, "grads": {"x": twice}, "lipschitz": {"x": 1.0}, "hessian": {"x": twice},
-         "minimize": {"x": twice}},
+         "minimize": {"x": twice}, "computes_in": "float32"},
     ),
     "Functions' constants": (partial(couplings.Functions, *FUNCTIONS), {"lipschitz": {"x": 1.0}},
                              {"lipschitz": {"x": 2.0}}),
     "Autodiff": (
         couplings.Autodiff, {"fn": energy, "blocks": ["x"], "backend": "torch"},
-        {"fn": slope, "blocks": ["y"], "backend": "jax"},
+        {"fn": slope, "blocks": ["y"], "backend": "jax", "computes_in": "float32"},
     ),
     "batches": (
         BatchedFactorization, {"Y": Y, "batches": [slice(0, 2), slice(2, 4)]},

@@ -48,9 +48,10 @@ def require_value(problem: Problem, state: State) -> None:
 def other_value(problem: Problem, state: State) -> float | None:
     """The objective at the blocks of a state, if that is not what the state says, up to rounding; else ``None``."""
     z, value = state.z, problem.value(state.z)
-    r = max(arrays.unit_roundoff(x) for x in z.values())
+    restricted = [problem.restrict(block, z) for block in problem.blocks]
+    r = max(own.roundoff() for own in restricted)
     entries = max(math.prod(x.shape) for x in z.values())
-    magnitude = problem.restrict(problem.blocks[0], z).magnitude(value)
+    magnitude = restricted[0].magnitude(value)
     same = abs(value - state.value) <= math.sqrt(r) * abs(value) + 64 * r * math.sqrt(entries) * magnitude
     return None if same else value
 
@@ -120,7 +121,8 @@ def _check_gradient(
         if at_start:
             raise ValueError(f"block {block!r}: the coupling's gradient at start has NaN or Inf")
         return Check(name, block, False, "the gradient has NaN or Inf")
-    coarsest = max(arrays.unit_roundoff(other) for other in z.values())  # which all values of H carry
+    # which all values of H carry
+    coarsest = max(restricted.roundoff(), *(arrays.unit_roundoff(other) for other in z.values()))
     scale = 64 * coarsest * math.sqrt(math.prod(x.shape))
     if not abs(seen - value) <= scale * max(restricted.magnitude(value), TINY):
         return Check(name, block, False, f"H is {value:.6g}, and {seen:.6g} as a function of the block alone")
@@ -153,7 +155,7 @@ def _compare(
     the same. Of a smooth ``H`` with a sharp bend they do not until both steps are within it.
     """
     x = z[block]
-    r, size = arrays.unit_roundoff(x), arrays.norm(direction)
+    r, size = restricted.roundoff(), arrays.norm(direction)
     if size == 0.0 or not math.isfinite(size):
         return Check(name, block, True, "the block has no direction to test")
     claimed, difference, settled = arrays.inner(gradient, direction), math.nan, False

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tecu import arrays
-from tecu.protocols import Blocks
+from tecu.protocols import Blocks, Coupling
 
 if TYPE_CHECKING:
     from tecu.subproblem import SubProblem
 
 VISITS = frozenset(16**k for k in range(16))  # of a block, at which its coupling is measured
 COARSE = 1e-12  # unit round-off: in float64 the sums of a visit are far from what its tests allow for
+AT_MOST = 1e-5  # of H: rougher values are not those of float32
 POINTS, ORDER = 12, 6
 STEPS = (1 / 4, 3 / 8, 1 / 2)  # powers of the unit round-off: the first is the longest
 MOST = 2 / 3  # r^MOST |H| is the most that passes for rounding: what jumps more is no function
@@ -27,20 +28,48 @@ def measure(sub: SubProblem) -> bool:
     :meth:`~tecu.SubProblem.value_slack` allows for it.
     """
     measured = sub.notes.get("noise_visit") == sub.visits
-    if measured or not arrays.unit_roundoff(sub.previous) > COARSE or not sub.smooth.rounds_unsaid():
+    if measured or not sub.roundoff > COARSE or not sub.smooth.rounds_unsaid():
         return False
 
     def value(z: Blocks) -> float:
         sub.counters.values += 1
         return float(sub.smooth.coupling.value(z))
 
-    noise = value_noise(value, sub.others, np.random.default_rng((*sub.seed, 5)))
+    noise = value_noise(value, sub.others, np.random.default_rng((*sub.seed, 5)), sub.roundoff)
     sub.notes.update(noise=noise, noise_visit=sub.visits)
     return True
 
 
-def value_noise(value: Callable[[Blocks], float], z: Blocks, rng: np.random.Generator) -> float:
+def doubt(coupling: Coupling, z: Blocks, said: float) -> str | None:
+    """What may be wrong with the values of ``H`` where the tests of a run failed; ``None`` if nothing shows.
+
+    ``said`` is the unit round-off that they are said to have.
+    """
+    value = coupling.value
+    first, second = value(z), value(z)
+    if first != second and not abs(first - second) <= AT_MOST * abs(first):
+        return (
+            f"at the same blocks H was {first:.9g} once and {second:.9g} another time: it has to be a function of the "
+            "blocks, without random numbers (a network in training mode draws some)"
+        )
+    try:
+        noise = value_noise(value, z, np.random.default_rng(5), arrays.roundoff_of("float32"))
+    except Exception:  # a user's function may refuse points that are a tenth away: then nothing is said of it
+        return None
+    share = noise / abs(first) if first else 0.0
+    if not max(COARSE, 1e3 * said) < share < AT_MOST:
+        return None
+    return (
+        f"the values of H are rough, by {share:.1g} of themselves, as if they were computed in float32; if they are, "
+        "say so, by computes_in='float32' of couplings.Functions or Autodiff or as an attribute of a coupling of your "
+        "own, or start from float32 blocks"
+    )
+
+
+def value_noise(value: Callable[[Blocks], float], z: Blocks, rng: np.random.Generator, roundoff: float = 0.0) -> float:
     r"""The standard deviation of the rounding errors of ``H`` near ``z``; 0 where it cannot be told.
+
+    ``H`` rounds like the blocks, or more coarsely: by a unit ``roundoff``.
 
     ``H`` at points of a short line through ``z``, differenced six times (Hamming's table, as in More and Wild 2011).
     Independent errors of deviation ``s`` become ones of ``sqrt(924) s``, and of ``sqrt(252) s`` if differenced five
@@ -50,7 +79,7 @@ def value_noise(value: Callable[[Blocks], float], z: Blocks, rng: np.random.Gene
     dense = {block: x for block, x in z.items() if not (arrays.is_sparse(x) or arrays.is_elsewhere(x))}
     if not dense:
         return 0.0
-    r = max(arrays.unit_roundoff(x) for x in dense.values())
+    r = max(roundoff, *(arrays.unit_roundoff(x) for x in dense.values()))
     signs = {block: rng.choice((-1.0, 1.0), size=tuple(x.shape)) for block, x in dense.items()}
 
     def value_at(share: float) -> float:

@@ -66,6 +66,8 @@ class Coupling(Protocol):
     ``each(function, items)``
         the answers of a function for items that do not need each other, in their order. For a coupling with threads
         of its own: the tests and the audits of several blocks then run side by side, and its methods with them.
+    ``computes_in``
+        not a method: ``"float32"`` where values and gradients are computed in that precision, whatever the blocks have.
     ``begin_sweep(z)``
         called before the first visit of a sweep. What a coupling carries from visit to visit and does not get from
         ``z`` alone, it can give up here: then a run that was resumed repeats every bit.
@@ -199,6 +201,15 @@ class Restricted:
         than it need be, it hides mistakes; too small, it raises alarms.
         """
         return abs(value)
+
+    def roundoff(self) -> float:
+        """The unit round-off of values and gradients: the block's, or that of the coarser precision ``H`` computes in.
+
+        The latter is what the coupling's attribute ``computes_in``, ``"float32"``, says.
+        """
+        own = arrays.unit_roundoff(self.z[self.block])
+        said = getattr(self.coupling, "computes_in", None)
+        return own if said is None else max(own, arrays.roundoff_of(said))
 
     def rounds_unsaid(self) -> bool:
         """Whether nobody says how ``H`` rounds (no ``magnitude`` of its own), so that it has to be measured."""

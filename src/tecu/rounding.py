@@ -40,4 +40,4 @@ def lean(sub: SubProblem) -> float:
     """
     if type(sub.smooth).magnitude is not Restricted.magnitude:
         return 0.0
-    return 8.0 * arrays.unit_roundoff(sub.previous) * sub.known_slope() * sub.size_of_previous()
+    return 8.0 * sub.roundoff * sub.known_slope() * sub.size_of_previous()

@@ -259,7 +259,16 @@ class Solver:
         ]
         if state.t and set(trail.last) != set(state.z):
             notes.append("visits before this run was resumed were true to their claims; its last ones are not audited")
-        return certify(state, no_theorem, lambda: residual(self.problem, state, trail), notes)
+        found = certify(state, no_theorem, lambda: residual(self.problem, state, trail), notes)
+        why_not = None if found.holds else self._doubt(state)
+        return found if why_not is None else replace(found, reason=f"{found.reason[:-1]}; {why_not}.")
+
+    def _doubt(self, state: State) -> str | None:
+        """What the values of a user's own ``H`` may have to do with it that a certificate does not hold."""
+        parts = [self.problem.restrict(block, state.z) for block in self.problem.blocks]
+        if not any(part.rounds_unsaid() for part in parts) or any(map(arrays.is_elsewhere, state.z.values())):
+            return None
+        return noise.doubt(self.problem.coupling, state.z, max(part.roundoff() for part in parts))
 
     # -- one sweep ----------------------------------------------------------------------------------------------
 

@@ -213,7 +213,7 @@ class SubProblem(Visited):
 
     @property
     def _room(self) -> float:
-        return math.pow(arrays.unit_roundoff(self.previous), -1.0 / 3.0)
+        return math.pow(self.roundoff, -1.0 / 3.0)
 
     def prox_gradient_step(
         self, u: Array, gradient: Array | None = None, tau: float | None = None
@@ -247,4 +247,4 @@ class SubProblem(Visited):
         """
         if "measured_curvature" in self.notes:
             tau = min(tau, self._room * ((float(self.notes["measured_curvature"]) + self.eta) or 1.0))
-        return 8.0 * arrays.unit_roundoff(self.previous) * (tau * self.size_of_previous() + self.known_slope())
+        return 8.0 * self.roundoff * (tau * self.size_of_previous() + self.known_slope())

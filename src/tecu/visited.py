@@ -162,13 +162,20 @@ class Visited:
             self._cache["size"] = arrays.norm(self.previous)
         return float(self._cache["size"])
 
+    @property
+    def roundoff(self) -> float:
+        """The unit round-off of ``H`` and its gradient."""
+        if "roundoff" not in self._cache:
+            self._cache["roundoff"] = self.smooth.roundoff()
+        return float(self._cache["roundoff"])
+
     def value_slack(self, *values: float) -> float:
         """How far values of ``H`` that should be equal may differ: ``8 sqrt(terms summed)`` units in the last place.
 
         A user's own ``H`` may sum more terms than the block has entries: then 8 deviations of the noise that was seen.
         """
         largest = max((self.smooth.magnitude(v) for v in values), default=0.0)
-        said = math.sqrt(math.prod(self.previous.shape)) * arrays.unit_roundoff(self.previous) * largest
+        said = math.sqrt(math.prod(self.previous.shape)) * self.roundoff * largest
         return 8.0 * max(said, float(self.notes.get("noise", 0.0)))
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from tecu import arrays
 from tecu.arrays import Array
-from tecu.couplings.base import BlockCoupling
+from tecu.couplings.base import BlockCoupling, Precision, checked_precision
 from tecu.protocols import Blocks, Memory, Restricted, Term
 
 Backend = Literal["torch", "jax"]
@@ -28,6 +28,9 @@ class Autodiff(BlockCoupling):
         The names of the blocks; by default the names of ``fn``'s arguments.
     backend
         ``"torch"`` or ``"jax"``. Only needed for NumPy blocks, which are handed to ``fn`` in that form.
+    computes_in
+        ``"float32"`` where ``fn`` computes in that precision though the blocks are float64 (by ``x.float()``, say, for
+        a network): its values and gradients are then allowed to round like it. ``None``: in that of the blocks.
 
     Examples
     --------
@@ -38,13 +41,19 @@ class Autodiff(BlockCoupling):
     """
 
     def __init__(
-        self, fn: Callable[..., Any], blocks: Iterable[str] | None = None, *, backend: Backend | None = None
+        self,
+        fn: Callable[..., Any],
+        blocks: Iterable[str] | None = None,
+        *,
+        backend: Backend | None = None,
+        computes_in: Precision | None = None,
     ) -> None:
         if not callable(fn):
             raise TypeError(f"Autodiff: fn must be a function of the blocks, got {fn!r}")
         if backend not in (None, "torch", "jax"):
             raise ValueError(f"Autodiff: backend must be 'torch', 'jax' or None, got {backend!r}")
         self.fn, self.backend = fn, backend
+        self.computes_in = checked_precision(computes_in, "Autodiff")
         self.blocks = _argument_names(fn) if blocks is None else tuple(blocks)
         if not self.blocks:
             raise ValueError("Autodiff: the arguments of fn have no names; give them by blocks=[...]")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 import numpy as np
 
@@ -15,6 +15,9 @@ from tecu.protocols import Blocks, Memory, Restricted, Term
 
 if TYPE_CHECKING:
     from tecu.couplings.sums import Sum
+
+
+Precision = Literal["float32", "float64"]
 
 
 class QuadraticRestricted(Restricted):
@@ -148,6 +151,13 @@ def checked_number(value: Any, name: str, owner: str) -> float:
     if not (np.isfinite(number) and number >= 0.0):
         raise ValueError(f"{owner}: {name} must be a finite number >= 0, got {value!r}")
     return number
+
+
+def checked_precision(precision: Any, owner: str) -> Precision | None:
+    """The precision that a user's functions compute in, if one was said."""
+    if precision is not None and precision not in get_args(Precision):
+        raise ValueError(f"{owner}: computes_in must be 'float32', 'float64' or None, got {precision!r}")
+    return cast("Precision | None", precision)
 
 
 def checked_names(owner: str, **names: str) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tecu.arrays import Array
-from tecu.couplings.base import BlockCoupling
+from tecu.couplings.base import BlockCoupling, Precision, checked_precision
 from tecu.protocols import Blocks, Restricted, Term
 
 
@@ -27,6 +27,9 @@ class Functions(BlockCoupling):
         For blocks in which ``H`` is quadratic a function ``(z, v) -> second derivative applied to v``.
     minimize
         For blocks with an exact minimiser a function ``(z, term, eta) -> minimiser`` (or ``None``).
+    computes_in
+        ``"float32"`` where the functions compute in that precision whatever the blocks have (a network, say): their
+        values and gradients are then allowed to round like it. ``None``: in the precision of the blocks.
 
     Examples
     --------
@@ -43,6 +46,7 @@ class Functions(BlockCoupling):
         lipschitz: Mapping[str, float | Callable[[Blocks], float]] | None = None,
         hessian: Mapping[str, Callable[[Blocks, Array], Array]] | None = None,
         minimize: Mapping[str, Callable[[Blocks, Term, float], Array | None]] | None = None,
+        computes_in: Precision | None = None,
     ) -> None:
         if not callable(value):
             raise TypeError(f"Functions: value must be a function of the blocks, got {value!r}")
@@ -54,6 +58,7 @@ class Functions(BlockCoupling):
         self._hessian = self._checked("hessian", hessian)
         self._minimize = self._checked("minimize", minimize)
         self._checked("grads", grads)
+        self.computes_in = checked_precision(computes_in, "Functions")
 
     def _checked(self, argument: str, given: Mapping[str, Any] | None, numbers: bool = False) -> dict[str, Any]:
         for block, entry in (given or {}).items():
@@ -70,7 +75,7 @@ class Functions(BlockCoupling):
 
     def fingerprint(self) -> tuple[Any, ...]:
         """What a saved state knows this coupling by: all that was given."""
-        return self._value, self._grads, self._lipschitz, self._hessian, self._minimize
+        return self._value, self._grads, self._lipschitz, self._hessian, self._minimize, self.computes_in
 
     def value(self, z: Blocks) -> float:
         """``H(z)``."""

@@ -152,6 +152,10 @@ class SumRestricted(Restricted):
         """The sizes of all parts where the block comes from, and of the value."""
         return abs(value) + self.start_magnitude
 
+    def roundoff(self) -> float:
+        """That of the coarsest part."""
+        return max((part.roundoff() for part in self.parts), default=super().roundoff())
+
     def rounds_unsaid(self) -> bool:
         """Whether of one of the parts nobody says it."""
         return any(part.rounds_unsaid() for part in self.parts)

@@ -10,6 +10,7 @@ import numpy as np
 
 from tecu import arrays
 from tecu.arrays import Array
+from tecu.noise import doubt
 from tecu.protocols import Blocks, Coupling, Restricted, Term
 
 DIRECTIONS = 4
@@ -128,7 +129,7 @@ def _check_form(coupling: Coupling, block: str, z: Blocks) -> None:
 
 def _check_gradient(coupling: Coupling, block: str, z: Blocks, rng: np.random.Generator) -> None:
     x, gradient = z[block], coupling.grad(block, z)
-    unit = arrays.unit_roundoff(x)
+    unit = _restricted(coupling, block, z).roundoff()
     h = unit ** (1 / 3) * _size(x)
     slope_size = arrays.norm(gradient)
     values = arrays.host(arrays.dense(gradient)).astype(np.float64)
@@ -146,15 +147,17 @@ def _check_gradient(coupling: Coupling, block: str, z: Blocks, rng: np.random.Ge
                 break
             # Differences over two steps that say the same have settled; where H bends sharply, a shorter step tells.
             settled = len(seen) > 1 and abs(seen[-1] - seen[-2]) <= 0.25 * abs(seen[-1] - slope)
-            refuted = settled or shorter == SHORTER[-1]
-            assert not refuted, (
-                f"block {block!r}: the slope along {name} is {slope:.6g}, but central differences give {seen[-1]:.6g}"
-            )
+            if settled or shorter == SHORTER[-1]:
+                why = doubt(coupling, z, unit)
+                raise AssertionError(
+                    f"block {block!r}: the slope along {name} is {slope:.6g}, but central differences give "
+                    f"{seen[-1]:.6g}" + ("" if why is None else f"; {why}")
+                )
 
 
 def _check_restricted(coupling: Coupling, block: str, z: Blocks, rng: np.random.Generator) -> None:
     restricted, x = _restricted(coupling, block, z), z[block]
-    unit = arrays.unit_roundoff(x)
+    unit = restricted.roundoff()
     points = [x] + [x + _random(x, rng, 0.1 * _size(x)) for _ in range(DIRECTIONS)] + [x]
     for u in points:
         there = {**z, block: u}
@@ -184,7 +187,7 @@ def _check_restricted(coupling: Coupling, block: str, z: Blocks, rng: np.random.
 
 def _check_hessian(coupling: Coupling, block: str, z: Blocks, rng: np.random.Generator) -> None:
     restricted, x = _restricted(coupling, block, z), z[block]
-    unit = arrays.unit_roundoff(x)
+    unit = restricted.roundoff()
     v, w = _random(x, rng, _size(x)), _random(x, rng, _size(x))
     own = getattr(coupling, "hessian", None)
     product = None if own is None else own(block, z, v)
@@ -224,7 +227,7 @@ def _check_lipschitz(coupling: Coupling, block: str, z: Blocks, rng: np.random.G
     x = z[block]
     here, h = coupling.grad(block, z), 1e-2 * _size(x)
     direction, found = _random(x, rng, h), 0.0
-    rounding = 64 * arrays.unit_roundoff(x) * arrays.norm(here) / h
+    rounding = 64 * restricted.roundoff() * arrays.norm(here) / h
     for _ in range(POWER_STEPS):
         change = arrays.host(arrays.dense(coupling.grad(block, {**z, block: x + direction}) - here)).astype(np.float64)
         size = float(np.linalg.norm(change))
@@ -261,7 +264,7 @@ def _check_minimize(coupling: Coupling, block: str, z: Blocks, term: Term, rng: 
 
     lowest = objective(best)
     assert math.isfinite(lowest), f"{name} leaves the domain of the term"
-    slack = 1e4 * arrays.unit_roundoff(x) * (abs(lowest) + abs(objective(x)))
+    slack = 1e4 * _restricted(coupling, block, z).roundoff() * (abs(lowest) + abs(objective(x)))
     assert objective(again) <= lowest + slack, f"{name}: restrict(...) finds a worse point than the coupling"
     rivals = [x]
     tau = (coupling.lipschitz(block, z) if hasattr(coupling, "lipschitz") else None) or 1.0
