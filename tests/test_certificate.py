@@ -369,3 +369,22 @@ def test_a_rise_that_only_rounding_explains_is_told():
     assert found.verdict is Verdict.HOLDS_TO_ROUNDING
     assert "Phi rose by up to 0.5 in a visit" in found.reason
     assert verdict_of(broken).violations
+
+
+@pytest.mark.parametrize("rule", [stop.Stationarity(1e-6), stop.MaxIter(0), stop.TargetValue(1.0)], ids=repr)
+def test_a_run_that_ends_at_its_start_is_told_why_there_is_nothing_to_cover(rule):
+    problem = tecu.Problem(couplings.Linear(np.eye(3), np.ones(3)), {"x": terms.Zero()})
+    solution = {"x": np.ones(3)}
+    result = tecu.Solver(problem, tecu.ProxLinear()).run(solution, stop=rule)
+    assert result.iterations == 0
+    assert not result.certificate.holds
+    assert "ended where it started" in result.certificate.reason
+    assert result.certificate.residual == problem.stationarity(solution)
+    for text in (result.summary(), result._repr_html_()):
+        assert "nan" not in text
+        assert "seen: )" not in text
+    # ... and what the sentence proposes gives a verdict
+    looked = tecu.Solver(problem, tecu.ProxLinear()).run(solution, stop=rule & stop.MaxIter(1))
+    assert looked.iterations == 1
+    assert looked.status is result.status
+    assert looked.certificate.holds

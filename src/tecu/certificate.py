@@ -75,10 +75,10 @@ class Certificate:
     def summary(self) -> str:
         """The verdict in words a user understands."""
         lines = [f"Certificate: {self.reason}"]
+        falls = f"Phi falls by at least {self.descent_a:.3g} ||move||^2 a visit; " if self.visits else ""
         lines.append(
             f"  {self.visits} visits in {self.iterations} iterations, {self.fallbacks} fallbacks, "
-            f"{len(self.violations)} violations; Phi falls by at least {self.descent_a:.3g} ||move||^2 a visit; "
-            f"residual ||P|| = {self.residual:.3g}"
+            f"{len(self.violations)} violations; {falls}residual ||P|| = {self.residual:.3g}"
         )
         lines += [f"  assumed: {assumption}" for assumption in self.assumptions]
         return "\n".join(lines)
@@ -174,7 +174,11 @@ def _verdict(
         for visit in false[-1:]
     ]
     if not visits:
-        blocking.append("no block was visited")
+        blocking.append(
+            "the run ended where it started: no block was visited, so there is nothing that the theorem could cover; "
+            "the residual says how far the start is from a critical point. A rule that the start meets already lets a "
+            "sweep be made first as `rule & stop.MaxIter(1)`"
+        )
     if blocking:
         return Verdict.DOES_NOT_HOLD, f"does not hold, because {blocking[0]}.", None
     if not bad:
@@ -251,11 +255,12 @@ def _assumptions(visits: Sequence[Visit]) -> list[str]:
     for visit in visits:
         norms[visit.block] = max(norms.get(visit.block, 0.0), visit.norm)
     seen = ", ".join(f"||{block}|| <= {size:.3g}" for block, size in norms.items())
+    seen = f" (largest norms seen: {seen})" if seen else ""
     largest = ", ".join(f"{block} {max(found):.3g}" for block, found in _constants(visits).items())
     return [
         "Psi has the Kurdyka-Lojasiewicz property (true of semi-algebraic functions: polynomials, norms, l0, rank, "
         "boxes, spheres, Stiefel manifolds)",
-        f"Psi is coercive, or the iterates stay bounded for another reason (largest norms seen: {seen})",
+        f"Psi is coercive, or the iterates stay bounded for another reason{seen}",
         "the gradient of H is Lipschitz continuous on bounded sets, and each prox is a global minimiser",
         *([f"the constants of the steps stay bounded (largest seen: {largest})"] if largest else []),
         *_growing(visits),

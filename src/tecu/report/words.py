@@ -21,11 +21,12 @@ def certificate_html(certificate: Certificate) -> str:
         f'<p class="{kind}"><strong>{mark} {_text(certificate.verdict.value)}</strong><br>'
         f"The certificate {_text(certificate.reason)}</p>"
     )
+    falls = f"Phi falls by at least {certificate.descent_a:.3g} ‖move‖² a visit"
     facts = [
         ("visits", f"{certificate.visits} in {certificate.iterations} iterations"),
         ("fallbacks", f"{certificate.fallbacks} (a strategy was overruled by a safe step; the theorem covers them)"),
         ("violations", f"{len(certificate.violations)} (visits that the theorem does not cover)"),
-        ("descent", f"Phi falls by at least {certificate.descent_a:.3g} ‖move‖² a visit"),
+        ("descent", falls if certificate.visits else "no block was visited"),
         ("rounding allowed", f"{certificate.slack:.3g} when Phi is compared"),
         ("residual", f"‖P‖ = {certificate.residual:.3g}, P an element of the subdifferential of Phi at the end"),
     ]
