@@ -17,6 +17,7 @@ GROWTH, SHRINK = 2.0, 0.7
 MAX_DOUBLINGS = 100
 PROBES = (1e-3, 1e-5, 1e-7)  # lengths of the step along which the curvature is first looked at, by the block's own
 FLAT = 1e-8  # curvature that counts as none, as a share of the gradient's size over the block's
+LARGEST = 1e290  # constant: the step 1 / tau stays above zero
 SUSPICIOUS = 1e6  # growth of a constant in one search
 
 
@@ -41,8 +42,10 @@ def backtrack(
         tau = factor * constant
         v = sub.prox(center - gradient / tau, 1.0 / tau)
         needed, value = _curvature(sub, u, v, gradient, phi)
-        if needed <= constant:
+        if needed <= constant or constant > LARGEST:
             break
+        if math.isinf(needed) and not arrays.all_finite(gradient):
+            break  # no step is short enough
         growth = 1.01 * min(needed, 1e3 * constant) if math.isfinite(needed) else 0.0  # a step out of H's domain
         constant = max(GROWTH * constant, growth)
     # What only a step out of the domain or a false gradient asks for is not worth remembering.

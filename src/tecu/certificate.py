@@ -264,7 +264,24 @@ def _assumptions(visits: Sequence[Visit]) -> list[str]:
         "the gradient of H is Lipschitz continuous on bounded sets, and each prox is a global minimiser",
         *([f"the constants of the steps stay bounded (largest seen: {largest})"] if largest else []),
         *_growing(visits),
+        *_leaving(visits),
     ]
+
+
+def _leaving(visits: Sequence[Visit]) -> list[str]:
+    """Blocks that have grown much in the second half of the run: ``Psi`` may fall for ever."""
+    norms: dict[str, list[float]] = {}
+    for visit in visits:
+        norms.setdefault(visit.block, []).append(visit.norm)
+    said = []
+    for block, found in norms.items():
+        before = max(found[: len(found) // 2], default=0.0)
+        if before > 0.0 and found[-1] > GROWN * before:
+            said.append(
+                f"block {block!r}, whose norm grew from {before:.3g} to {found[-1]:.3g} in the second half of the run, "
+                "stays bounded; if it does not, nothing converges: give it a term or a set that bounds it"
+            )
+    return said
 
 
 def _constants(visits: Sequence[Visit]) -> dict[str, list[float]]:

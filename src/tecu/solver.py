@@ -15,17 +15,17 @@ from typing import Any
 from tecu import arrays, noise
 from tecu.arrays import Array
 from tecu.callbacks import Callback, checked_callbacks, close_all, says_stop
-from tecu.certificate import Certificate, certify
-from tecu.checks import audit_due, gradient_tests, is_only_ours, no_room, other_value, require_value
+from tecu.checks import audit_due, gradient_tests, is_only_ours, no_room, require_value
+from tecu.ending import certificate_of, fallen, rests
 from tecu.fingerprint import differing, fingerprint
 from tecu.problem import Problem, SubProblem
-from tecu.rounding import lean
+from tecu.records import record, valued
 from tecu.schedule import Schedule, make_order
 from tecu.settings import is_whole
 from tecu.state import Check, ForeignState, Result, Standing, State, Status, Visit, VisitLog
 from tecu.stop import MaxIter, RelativeChange, Rule
-from tecu.trail import Last, Trail, audits, residual, with_faults
-from tecu.updates.base import Step, Update
+from tecu.trail import Last, Trail, audits, with_faults
+from tecu.updates.base import Update
 from tecu.updates.proximal import Proximal, no_closed_form
 from tecu.visited import divided
 
@@ -37,7 +37,7 @@ class _Diverged(Exception):
     """A block or the objective was not finite; carries the last good state."""
 
     def __init__(self, state: State, block: str, why: str = "") -> None:
-        super().__init__(why or f"block {block!r} or the objective after its update is not finite")
+        super().__init__(why or f"block {block!r} or the objective after its update is not finite{fallen(state)}")
         self.state = state
 
 
@@ -222,53 +222,14 @@ class Solver:
         answers = self.problem.each(call, jobs)
         state = with_faults(state, trail, dict(zip(due, answers, strict=False)))
         state = replace(state, checks=(*state.checks, *_in_order(z, tests, answers[len(due) :])))
-        for block in self.problem.blocks if self.warns_of_rest else ():
-            moves = [visit.move for visit in state.visits if visit.block == block]
-            if len(moves) > 1 and not any(moves):
-                warnings.warn(
-                    f"block {block!r} never moved in {len(moves)} visits; its start may be a critical point of its "
-                    "sub-problem, such as zero",
-                    RuntimeWarning,
-                    stacklevel=3,
-                )
-        return Result(state, status, self._certificate(state, trail, why))
+        for sentence in rests(state) if self.warns_of_rest else ():
+            warnings.warn(sentence, RuntimeWarning, stacklevel=3)
+        return Result(state, status, certificate_of(self.problem, self.updates, state, trail, why))
 
     def _tests(self, z: Mapping[str, Array], value: float, trail: Trail, sweeps: int) -> dict[str, Callable[[], Check]]:
         """The tests of each block's gradient at ``z``, where ``H`` is ``value``, after so many sweeps."""
         restrict = partial(trail.restrict, self.problem, keep=True)  # one residual serves each block
         return gradient_tests(self.problem, z, value, self.seed + sweeps, restrict, at_start=sweeps == 0)
-
-    def _certificate(self, state: State, trail: Trail, why: str) -> Certificate:
-        """``why`` it diverged, if it did."""
-        no_theorem = [
-            f"block {block!r}: {update.theorem}" for block, update in self.updates.items() if update.theorem is not None
-        ]
-        if why:
-            no_theorem.append(f"the run diverged after iteration {state.t}: {why}")
-        early = trail.early
-        if early is not None and not any(map(arrays.is_elsewhere, early.z.values())):
-            now = other_value(self.problem, early)
-            if now is not None:
-                no_theorem.append(
-                    f"the problem was changed during the run: after iteration {early.t} the objective was "
-                    f"{early.value:.6g}, at the same blocks it is {now:.6g} now; to change it, end a run and start "
-                    "another from its blocks"
-                )
-        notes = [
-            f"block {b!r}: {note}" for b, term in self.problem.terms.items() for note in getattr(term, "unchecked", ())
-        ]
-        if state.t and set(trail.last) != set(state.z):
-            notes.append("visits before this run was resumed were true to their claims; its last ones are not audited")
-        found = certify(state, no_theorem, lambda: residual(self.problem, state, trail), notes)
-        why_not = None if found.holds else self._doubt(state)
-        return found if why_not is None else replace(found, reason=f"{found.reason[:-1]}; {why_not}.")
-
-    def _doubt(self, state: State) -> str | None:
-        """What the values of a user's own ``H`` may have to do with it that a certificate does not hold."""
-        parts = [self.problem.restrict(block, state.z) for block in self.problem.blocks]
-        if not any(part.rounds_unsaid() for part in parts) or any(map(arrays.is_elsewhere, state.z.values())):
-            return None
-        return noise.doubt(self.problem.coupling, state.z, max(part.roundoff() for part in parts))
 
     # -- one sweep ----------------------------------------------------------------------------------------------
 
@@ -287,6 +248,7 @@ class Solver:
         known = state.coupling
         # A value that was handed on comes from the one a visit before, and carries the rounding of that one.
         older = state.visits[-2].value if len(state.visits) > 1 else state.start_value
+        earlier = math.nan  # H before the visit that waits for its value
         self.problem.begin_sweep(z)
         for block in self._order(t):
             index = len(log_) + (pending is not None)
@@ -305,9 +267,9 @@ class Solver:
             h = sub.coupling_value_at_previous()
             value = h + math.fsum(s.term for s in standing.values())
             if pending is not None:
-                log_.append(replace(pending, value=value))
-            visit = self._record(sub, step, index, t, (h, older), value)
-            older = value
+                log_.append(valued(pending, sub, (earlier, h), value))
+            visit = record(self.updates[block].kind, sub, step, index, t, (h, older), value)
+            older, earlier = value, h
             size = arrays.norm(step.u)
             if not (math.isfinite(visit.move) and math.isfinite(value) and math.isfinite(size)):
                 del log_[len(state.visits) :]
@@ -333,31 +295,13 @@ class Solver:
         if not math.isfinite(value):
             del log_[len(state.visits) :]
             raise _Diverged(state, pending.block)
-        log_.append(replace(pending, value=value))
+        log_.append(valued(pending, sub, (earlier, known), value))
         best, best_value = (z, value) if value <= state.best_value else (state.best, state.best_value)
         spent = time.perf_counter() - began
         return replace(
             state, t=t, z=z, before=before, memory=memory, standing=standing, value=value,
             visits=VisitLog(log_, len(log_)), seconds=state.seconds + spent, elapsed=state.elapsed + spent,
             best=best, best_value=best_value, coupling=known,
-        )  # fmt: skip
-
-    def _record(self, sub: SubProblem, step: Step, index: int, sweep: int, h: Sequence[float], psi: float) -> Visit:
-        kind = self.updates[sub.block].kind
-        counters = sub.counters
-        r = arrays.unit_roundoff(sub.previous)
-        magnitude = 8 * r * abs(sub.term_at_previous()) + 2 * math.ulp(psi)
-        magnitude += (step.descent + step.weight) * (8 * r * sub.size_of_previous()) ** 2  # of a move by rounding alone
-        return Visit(
-            index=index, sweep=sweep, block=sub.block, kind=kind, outcome=step.outcome,
-            move=arrays.distance(step.u, sub.previous) if math.isnan(step.move) else step.move,
-            previous_move=math.nan if sub.previous_move is None else sub.previous_move,
-            norm=sub.size_of_previous(), value=math.nan,
-            error=step.error, tolerance=step.tolerance, inner=step.inner, tau=step.tau, lipschitz=step.lipschitz,
-            descent=step.descent, weight=step.weight, reserve=step.reserve, reserve_before=step.reserve_before,
-            slack=2 * sub.value_slack(*h) + lean(sub) + magnitude, fault=step.fault,
-            values=counters.values, gradients=counters.gradients, hessians=counters.hessians, proxes=counters.proxes,
-            products=int(sub.coupling_memory.pop("products", 0)), strategy_calls=counters.strategy_calls,
         )  # fmt: skip
 
 

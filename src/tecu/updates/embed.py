@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -24,7 +23,7 @@ OUTCOMES = {
     Judgement.ACCEPT_BY_OWN_MOVE: Outcome.ACCEPTED_BY_OWN_MOVE,
     Judgement.ACCEPT_BY_FLOOR: Outcome.ACCEPTED_BY_FLOOR,
 }
-LARGEST_GROWTH = 1e6  # a proposal this many times larger than the block is not looked at: iterates stay bounded
+LARGEST_GROWTH = 1e6  # a proposal this many times larger than the block ends its strategy: iterates stay bounded
 
 
 class Embed:
@@ -130,18 +129,29 @@ class Embed:
     def visit(self, sub: SubProblem) -> Step:
         """Run the strategies until a proposal is accepted or the cap is reached."""
         sub, rule = self._with_eta(sub)
-        inner, last = 0, None
-        for candidate in self._proposals(sub):
-            inner += 1
-            if candidate.prox_point is not None or _is_sane(candidate.u, sub):
-                found = estimate(sub, candidate, self.tau)
-                verdict = judge(sub, found, rule)
-                if verdict.accepted:
-                    step = self._step(sub, rule, found, OUTCOMES[verdict.judgement], verdict.tolerance, inner)
-                    return replace(step, fault=prox_fault(sub, found), claim=claim_of(found))
-                last = found if math.isfinite(found.error_norm) else last
-            if inner >= self.max_inner:
-                break
+        inner, last, start = 0, None, self._start(sub)
+        u = start
+        for strategy in self.strategies:
+            sub.counters.strategy_calls += 1
+            for proposal in begun(strategy, sub, u):
+                candidate = _checked(proposal if isinstance(proposal, Candidate) else Candidate(proposal), sub)
+                u = candidate.u
+                inner += 1
+                astray = candidate.prox_point is None and not _is_sane(u, sub)
+                if not astray:
+                    found = estimate(sub, candidate, self.tau)
+                    verdict = judge(sub, found, rule)
+                    if verdict.accepted:
+                        step = self._step(sub, rule, found, OUTCOMES[verdict.judgement], verdict.tolerance, inner)
+                        return replace(step, fault=prox_fault(sub, found), claim=claim_of(found))
+                    last = found if math.isfinite(found.error_norm) else last
+                    astray = _has_huge_error(found) and not _is_sane(u, sub)
+                if inner >= self.max_inner:
+                    return self._at_cap(sub, rule, last, inner)
+                if astray:  # it does not come back, and from there no other strategy would
+                    sub.notes["astray"] = int(sub.notes.get("astray", 0)) + 1
+                    u = start
+                    break
         return self._at_cap(sub, rule, last, inner)
 
     def _with_eta(self, sub: SubProblem) -> tuple[SubProblem, Tolerance]:
@@ -169,17 +179,11 @@ class Embed:
         """The weight ``eta`` where none was given, at the block's first visit: a tenth of the curvature."""
         return 0.1 * _curvature(sub)
 
-    def _proposals(self, sub: SubProblem) -> Iterator[Candidate]:
-        """The strategies one after the other, each from where the one before ended."""
-        u = sub.previous
+    def _start(self, sub: SubProblem) -> Array:
+        """Where the first strategy starts; the others do where the one before ended."""
         if self.extrapolation and sub.before is not None:
-            u = sub.previous + self.extrapolation * (sub.previous - sub.before)
-        for strategy in self.strategies:
-            sub.counters.strategy_calls += 1
-            for proposal in begun(strategy, sub, u):
-                candidate = _checked(proposal if isinstance(proposal, Candidate) else Candidate(proposal), sub)
-                u = candidate.u
-                yield candidate
+            return sub.previous + self.extrapolation * (sub.previous - sub.before)
+        return sub.previous
 
     def _step(
         self,
@@ -268,6 +272,12 @@ def _checked(candidate: Candidate, sub: SubProblem) -> Candidate:
     point = candidate.prox_point if candidate.prox_point is None else arrays.as_kind(candidate.prox_point, sub.previous)
     same = u is candidate.u and point is candidate.prox_point
     return candidate if same else replace(candidate, u=u, prox_point=point)
+
+
+def _has_huge_error(found: Estimate) -> bool:
+    """Whether ``||e||`` is out of all proportion to the block: a cheap sign that the proposal may be, too."""
+    usual = found.floor / (8.0 * found.sub.roundoff) + found.tau
+    return not found.error_norm <= LARGEST_GROWTH * usual
 
 
 def _is_sane(u: Array, sub: SubProblem) -> bool:
