@@ -123,9 +123,11 @@ def test_every_rule_accepts_an_exact_minimiser_at_once(rule, previous_move):
     np.testing.assert_allclose(step.u, b, rtol=1e-15)
 
 
-def test_an_accuracy_below_rounding_is_not_a_licence_for_any_error():
+@pytest.mark.parametrize("rule", [tecu.FixedTolerance(1e-20), tecu.SummableTolerance(1e3, power=77.0)], ids=repr)
+def test_an_accuracy_below_rounding_is_not_a_licence_for_any_error(rule):
     """No error but one at the level of rounding is near 1e-20, however far the sub-problem falls."""
-    rule, known = tecu.FixedTolerance(1e-20), {"visits": 1, "previous_move": 1.0}
+    known = {"visits": 1, "previous_move": 1.0}
+    assert rule.bound(1, 1.0) < 1e-19
     assert judged(-1.0, rule, previous=1.0, error=1e-3, point=2.0, **known) is Judgement.GO_ON
     assert judged(-1.0, rule, previous=1.0, error=1e-16, point=2.0, **known) is Judgement.ACCEPT_BY_FLOOR
 

@@ -35,7 +35,10 @@ class Tolerance(Protocol):
 
     @property
     def own_move_factor(self) -> float:
-        """``K`` of the first-visit rule ``||e|| <= K ||own move||``."""
+        """``K`` of ``||e|| <= K ||own move||``, for a first visit and where the bound is lost in rounding.
+
+        It has the unit of ``eta``. With 0, only an error at the level of rounding passes there.
+        """
         ...
 
     @property
@@ -149,5 +152,5 @@ class SummableTolerance:
 
     @property
     def own_move_factor(self) -> float:
-        """The scale of the first bound."""
-        return self.first
+        """Nothing, as of a fixed accuracy: there is a bound at every visit, and ``first`` is an error, not a factor."""
+        return 0.0
