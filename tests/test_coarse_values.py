@@ -127,3 +127,10 @@ def test_other_precisions_are_refused_in_a_sentence(wrong):
         couplings.Functions(lambda z: 0.0, {"x": lambda z: z["x"]}, computes_in=wrong)
     with pytest.raises(ValueError, match=f"Autodiff: {sentence}"):
         couplings.Autodiff(lambda x: x.sum(), computes_in=wrong)
+
+
+def test_another_precision_of_a_coupling_of_ones_own_is_refused_at_the_start():
+    H = Squashed(0, np.float32)
+    H.computes_in = "single"
+    with pytest.raises(ValueError, match="computes_in must be 'float32' or 'float64', got 'single'"):
+        run(H, H.start, tecu.ProxLinear())

@@ -330,13 +330,6 @@ def least_divisor(x: Array) -> float:
     return _least(x.dtype if is_elsewhere(x) else host(x).dtype)
 
 
-def roundoff_of(precision: str) -> float:
-    """The unit round-off of a precision by its name, ``"float32"`` or ``"float64"``."""
-    if precision not in ("float32", "float64"):
-        raise ValueError(f"a precision is 'float32' or 'float64', got {precision!r}")
-    return _roundoff(np.dtype(precision))
-
-
 @lru_cache
 def _least(dtype: Any) -> float:
     return float(np.finfo(dtype).tiny) * 16.0

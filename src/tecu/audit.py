@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-
-import numpy as np
 
 from tecu import arrays
 from tecu.arrays import Array
 from tecu.inexact import Candidate, Estimate, estimate
 from tecu.problem import SubProblem
-from tecu.protocols import Term, treats_entries_alike
+from tecu.rivals import beaten_prox
 from tecu.rounding import lean_of_claim, lean_on_set
-
-ENTRIES = 2**16  # of a large block, when its prox is tried against rivals
-SINGLE = 8  # entries that are changed one by one
-LITTLE = 1e-3  # how far along a line the slope of a term is looked at
 
 
 def prox_fault(sub: SubProblem, found: Estimate) -> str | None:
@@ -61,121 +54,6 @@ def _same_prox_value(found: Estimate, right: Array) -> bool:
     term = float(found.sub.term.value(right))
     excess = found.term - term + found.tau * arrays.inner(difference, 0.5 * (found.point + right) - center)
     return excess <= _prox_slack(found, arrays.norm(difference), term)
-
-
-def _some_entries(term: Term, x: Array, point: Array) -> tuple[Array, Array]:
-    """Both arrays, or every ``k``-th entry of them where the term is a sum over entries that are treated alike."""
-    plain = type(x) is np.ndarray and type(point) is np.ndarray and point.flags.c_contiguous and x.flags.c_contiguous
-    if not plain or point.size <= 2 * ENTRIES or not treats_entries_alike(term):
-        return x, point
-    every = point.size // ENTRIES | 1  # odd: not always the same columns
-    return x.reshape(-1)[::every].copy(), point.reshape(-1)[::every].copy()
-
-
-def beaten_prox(sub: SubProblem, x: Array, tau: float, point: Array, *, thorough: bool = True) -> str | None:
-    """Whether a rival is better than ``point`` at ``q(v) = term(v) + tau/2 ||v - x||^2``; a sentence if so.
-
-    Rivals lie on the lines from ``point`` towards ``x``, towards ``x`` on the support of ``point``, and towards zero;
-    further there are the prox with half and twice the step, the proxes of points near ``x``, and ``point`` without its
-    smaller entries or with a single one changed. A right prox is beaten by nothing. If not ``thorough``, one line drawn
-    at random is tried. Of a large block with a term that says that it is a sum over entries, some entries will do. A
-    block that lives elsewhere (:func:`tecu.arrays.is_elsewhere`) has no entries to look at: it is tried as a whole.
-    """
-    x, point = _some_entries(sub.term, x, point)
-    term = float(sub.term.value(point))
-    r, shape = arrays.unit_roundoff(point), math.sqrt(math.prod(point.shape))
-    past = x - point
-    far, size = arrays.norm(past), arrays.norm(point)
-    # Both points lie in a set, and x where it should be, only to rounding.
-    lean = 32 * r * (shape * max(1.0, size) + size + far)
-
-    def excess(rival: Array, along: float, length: float) -> float:
-        """``q(point) - q(rival)``, less what rounding explains; ``along`` is ``<rival - point, x - point>``."""
-        value = float(sub.term.value(rival))
-        if not math.isfinite(value):
-            return -math.inf
-        gain = term - value + tau * (along - 0.5 * length * length)
-        slope = tau * (2 * far + length)
-        found = gain - slope * (lean + 8 * r * length) - 64 * r * shape * (abs(term) + abs(value))
-        return found if found <= 0.0 else found - slope * stray(rival)
-
-    def stray(rival: Array) -> float:
-        """How far a rival lies outside of its set if no entry is by more than a set lets it, ``32 r sqrt(size)``."""
-        if not has_entries:
-            return 0.0
-        outside = rival - arrays.as_kind(sub.term.prox(rival, r / tau), point)
-        most = float(np.max(np.abs(arrays.host(outside)), initial=0.0))
-        return arrays.norm(outside) if most <= 32 * r * shape * max(1.0, size) else 0.0
-
-    def on_line(direction: Array, *places: float) -> Iterator[float]:
-        """The excesses at ``point + place * direction``, and where the slope seen there says that the minimum is."""
-        length = arrays.norm(direction)
-        if not 0.0 < length < math.inf:
-            return
-        along = arrays.inner(direction, past)
-        for place in places:
-            found = excess(point + place * direction, place * along, abs(place) * length)
-            yield found
-            # q(point + t d) is term - slope t + tau/2 t^2 ||d||^2 for small t
-            slope = found / place + 0.5 * tau * place * length * length
-            best = slope / tau / length / length
-            if abs(place) < 1.0 and 0.0 < best / place < math.inf:
-                yield excess(point + best * direction, best * along, abs(best) * length)
-
-    def off_line() -> Iterator[float]:
-        rivals = [arrays.as_kind(sub.term.prox(x, step), point) for step in (0.5 / tau, 2.0 / tau)]
-        if is_dense:
-            rivals.append(point * arrays.from_numpy(np.abs(arrays.host(point)) >= size / shape, point))
-        for rival in rivals:
-            apart = rival - point
-            length = arrays.norm(apart)
-            if length > 0.0:
-                yield excess(rival, arrays.inner(apart, past), length)
-
-    def single_entries() -> Iterator[float]:
-        """One entry after the other towards ``x``, those farthest from it first."""
-        away = arrays.host(past)
-        count = min(away.size, SINGLE if away.size <= ENTRIES else 2)
-        for index in np.argpartition(np.abs(away).ravel(), away.size - count)[away.size - count :]:
-            mask = np.zeros(away.shape)
-            mask.ravel()[index] = 1.0
-            yield from on_line(past * arrays.from_numpy(mask, point), LITTLE, 1.0)
-
-    def without_single_entries() -> Iterator[float]:
-        """``point`` without one of its entries, the smallest first: what counts them may be better off."""
-        values = arrays.host(point)
-        stored = np.flatnonzero(values)
-        count = min(stored.size, SINGLE if values.size <= ENTRIES else 2)
-        if not count:
-            return
-        for index in stored[np.argpartition(np.abs(values.ravel()[stored]), count - 1)[:count]]:
-            mask = np.zeros(values.shape)
-            mask.ravel()[index] = -1.0
-            yield from on_line(point * arrays.from_numpy(mask, point), 1.0)
-
-    def neighbours() -> Iterator[float]:
-        """The prox of points near ``x``: all in the term's domain; for a convex term also points on the way there."""
-        random = np.random.default_rng(0)
-        for share in (1e-3, 0.03, 0.3, 0.3):
-            noise = arrays.from_numpy(random.standard_normal(tuple(point.shape)), point)
-            rival = arrays.as_kind(sub.term.prox(x + (share * (far + size) / shape) * noise, 1.0 / tau), point)
-            apart = rival - point
-            yield from on_line(apart, 1.0, LITTLE) if sub.term.is_convex else on_line(apart, 1.0)
-
-    has_entries = not arrays.is_elsewhere(point)
-    is_dense = has_entries and not arrays.is_sparse(point)
-    lines: list[Callable[[], Iterator[float]]] = []
-    if has_entries:
-        lines.append(lambda: on_line(arrays.on_support(past, point), LITTLE, -LITTLE))
-    lines.append(lambda: on_line(point, LITTLE, -LITTLE, -1.0))
-    if is_dense:
-        lines.append(lambda: on_line(past, LITTLE, -LITTLE, 1.0))
-    everywhere = [off_line, single_entries, without_single_entries, neighbours] if is_dense else [off_line]
-    tried = [*lines, *everywhere] if thorough else [lines[int(sub.rng.integers(len(lines)))]]
-    best = max((found for excesses in tried for found in excesses()), default=0.0)
-    if best > 0.0:
-        return f"the prox of block {sub.block!r} is not a minimiser: another point is better by {best:.3g}"
-    return None
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tecu import arrays
-from tecu.protocols import Blocks, Coupling
+from tecu.protocols import ROUNDOFF, Blocks, Coupling
 
 if TYPE_CHECKING:
     from tecu.subproblem import SubProblem
@@ -53,7 +53,7 @@ def doubt(coupling: Coupling, z: Blocks, said: float) -> str | None:
             "blocks, without random numbers (a network in training mode draws some)"
         )
     try:
-        noise = value_noise(value, z, np.random.default_rng(5), arrays.roundoff_of("float32"))
+        noise = value_noise(value, z, np.random.default_rng(5), ROUNDOFF["float32"])
     except Exception:  # a user's function may refuse points that are a tenth away: then nothing is said of it
         return None
     share = noise / abs(first) if first else 0.0

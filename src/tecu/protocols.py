@@ -25,6 +25,9 @@ Blocks = Mapping[str, Array]
 Memory = MutableMapping[str, Any]
 """What must survive a visit: arrays, numbers, strings, and lists and dicts of these."""
 
+ROUNDOFF = {"float32": 2.0**-24, "float64": 2.0**-53}
+"""The unit round-off of a precision by its name."""
+
 
 @runtime_checkable
 class Term(Protocol):
@@ -209,7 +212,11 @@ class Restricted:
         """
         own = arrays.unit_roundoff(self.z[self.block])
         said = getattr(self.coupling, "computes_in", None)
-        return own if said is None else max(own, arrays.roundoff_of(said))
+        if said is None:
+            return own
+        if said not in ROUNDOFF:
+            raise ValueError(f"the coupling's computes_in must be 'float32' or 'float64', got {said!r}")
+        return max(own, ROUNDOFF[said])
 
     def rounds_unsaid(self) -> bool:
         """Whether nobody says how ``H`` rounds (no ``magnitude`` of its own), so that it has to be measured."""

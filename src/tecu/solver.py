@@ -15,9 +15,10 @@ from typing import Any
 from tecu import arrays, noise
 from tecu.arrays import Array
 from tecu.callbacks import Callback, checked_callbacks, close_all, says_stop
-from tecu.checks import audit_due, gradient_tests, is_only_ours, no_room, require_value
+from tecu.checks import audit_due, is_only_ours, no_room, require_value
 from tecu.ending import certificate_of, fallen, rests
 from tecu.fingerprint import differing, fingerprint
+from tecu.gradient_tests import gradient_tests
 from tecu.problem import Problem, SubProblem
 from tecu.records import record, valued
 from tecu.schedule import Schedule, make_order

@@ -7,7 +7,7 @@ import pytest
 from scipy.sparse import csr_array
 
 import tecu
-from tecu import arrays, checks, couplings, methods, stop, terms
+from tecu import arrays, couplings, gradient_tests, methods, stop, terms
 from tecu.dictionary import L0DictionaryLearning, kernels_atoms, make_sparse_data, sparse_codes
 from tecu.dictionary.blocks import CodesOfBatch
 from tecu.dictionary.coupling import BatchedFactorization
@@ -205,7 +205,7 @@ FALSEHOODS = {
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("lie", [None, *FALSEHOODS])
 def test_a_false_gradient_of_many_sparse_codes_is_found(monkeypatch, solver, dtype, lie):
-    right = checks._sparse_gradient
+    right = gradient_tests._sparse_gradient
 
     def told(restricted, x, rng):
         value, gradient = right(restricted, x, rng)
@@ -216,9 +216,9 @@ def test_a_false_gradient_of_many_sparse_codes_is_found(monkeypatch, solver, dty
 
     X = make_sparse_data(4000, 36, 120, 5, snr_db=20, random_state=0)[0].astype(dtype)
     if lie is not None:
-        monkeypatch.setattr(checks, "_sparse_gradient", told)
+        monkeypatch.setattr(gradient_tests, "_sparse_gradient", told)
     model = L0DictionaryLearning(120, penalty=0.05, solver=solver, max_iter=3, random_state=0).fit(X)
-    assert model.codes_.nnz > checks.STORED
+    assert model.codes_.nnz > gradient_tests.STORED
     assert model.certificate_.verdict.name == ("HOLDS" if lie is None else "DOES_NOT_HOLD")
 
 
@@ -227,12 +227,12 @@ def test_the_gradient_test_looks_at_rows_all_over_a_block():
     x = csr_array(rng.normal(size=(4000, 80)) * (rng.random((4000, 80)) < 0.1))
     H = couplings.MatrixFactorization(rng.normal(size=(20, 4000)))
     smooth = H.restrict("W", {"W": x, "D": rng.normal(size=(20, 80))})
-    _, gradient = checks._sparse_gradient(smooth, x, rng)
-    assert x.nnz > checks.STORED
+    _, gradient = gradient_tests._sparse_gradient(smooth, x, rng)
+    assert x.nnz > gradient_tests.STORED
     seen = np.flatnonzero(np.diff(gradient.indptr))
     assert np.histogram(seen, 8, (0, 4000))[0].min() > 200
     both = arrays.dense(gradient != 0) & arrays.dense(x != 0)
-    assert abs(both.sum() - checks.STORED) < 500
+    assert abs(both.sum() - gradient_tests.STORED) < 500
 
 
 def test_a_coupling_goes_through_pickle():

@@ -8,9 +8,9 @@ from typing import ClassVar
 
 from tecu import arrays
 from tecu.arrays import Array
-from tecu.audit import beaten_prox
 from tecu.backtracking import backtrack
 from tecu.problem import SubProblem
+from tecu.rivals import beaten_prox
 from tecu.settings import is_number
 from tecu.state import Outcome
 from tecu.updates.base import Step

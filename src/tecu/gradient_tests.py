@@ -1,0 +1,218 @@
+"""Tests of a user's gradients and Hessians against differences of ``H``, made at the start and at the end of a run."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tecu import arrays
+from tecu.arrays import Array
+from tecu.problem import Problem
+from tecu.protocols import Restricted
+from tecu.state import Check
+
+TINY = float(np.finfo(np.float64).tiny)  # below it, values are rounded to whole denormal numbers
+SHORTER = (1.0, 1 / 16, 1 / 256, 1 / 4096)  # steps, where the third derivative or H's domain spoils the first
+AGREED = 0.25  # differences over two steps that are nearer to each other than this share of what they refute
+STORED, OTHERS = 5_000, 500  # entries of a sparse block whose gradient is tested, at most
+TELLING, CLEAR = 0.05, 0.01  # a difference whose noise hides the first share of it tells nothing; the second, little
+SMALL = 2**18  # entries of a sparse block whose gradient is formed as a whole
+
+
+def gradient_tests(
+    problem: Problem,
+    z: Mapping[str, Array],
+    value: float,
+    seed: int,
+    restrict: Callable[[str, Mapping[str, Array]], Restricted],
+    *,
+    at_start: bool,
+) -> dict[str, Callable[[], Check]]:
+    """One directional difference a block: ``(H(z + s v) - H(z - s v)) / 2s`` against ``<grad_b H, v>``.
+
+    The tests are given as calls, by blocks, of which none needs another. ``value`` is ``H(z)``; ``restrict`` gives it
+    as a function of one block, as the visits see it. The direction is half the gradient's own, so that the derivative
+    is not lost in noise, half random, so that a gradient that is wrongly zero is seen. Of a user's own coupling there
+    is a second difference along the random half alone: in a large block a few wrong entries do not show beside the
+    gradient's own length. A Hessian is tested, too (of sparse blocks at the start only). At the start a gradient of the
+    wrong shape, or one that is not finite, is refused.
+    """
+    name = f"the gradient test at the {'start' if at_start else 'end'}"
+    numbers = {block: number for number, block in enumerate(z)}
+
+    def test(block: str) -> Check:
+        rng = np.random.default_rng((seed, 4, numbers[block]))
+        return _Test(problem, restrict(block, z), dict(z), value, block, name, at_start).run(rng)
+
+    # The whole gradient of a dense block takes longer than some entries of a sparse one's: it is begun first.
+    longest_first = sorted(z, key=lambda block: arrays.is_sparse(z[block]))
+    return {block: partial(test, block) for block in longest_first}
+
+
+class _Difference(NamedTuple):
+    """What the values of ``H`` on both sides of a point say of its slope along a direction."""
+
+    slope: float
+    curved: float  # the second difference, times the step squared
+    largest: float  # the size of what was summed for the largest value
+
+
+@dataclass(frozen=True)
+class _Test:
+    """The test of one block's gradient at ``z``, where ``H`` is ``value``."""
+
+    problem: Problem
+    restricted: Restricted
+    z: dict[str, Array]
+    value: float
+    block: str
+    name: str
+    at_start: bool
+
+    def _found(self, passed: bool, detail: str, *, untold: bool = False) -> Check:
+        return Check(self.name, self.block, passed, detail, untold)
+
+    @property
+    def scale(self) -> float:
+        """How much values of ``H`` round, relative to the size of what is summed."""
+        coarsest = max(self.restricted.roundoff(), *(arrays.unit_roundoff(other) for other in self.z.values()))
+        return 64 * coarsest * math.sqrt(math.prod(self.z[self.block].shape))
+
+    def run(self, rng: np.random.Generator) -> Check:
+        """One or two directional differences."""
+        block, restricted, x = self.block, self.restricted, self.z[self.block]
+        seen, gradient = _sparse_gradient(restricted, x, rng) if arrays.is_sparse(x) else restricted.value_and_grad(x)
+        if tuple(gradient.shape) != tuple(x.shape):
+            raise ValueError(
+                f"block {block!r}: the coupling's gradient has shape {tuple(gradient.shape)}, "
+                f"but the block has shape {tuple(x.shape)}"
+            )
+        if not arrays.all_finite(gradient):
+            if self.at_start:
+                raise ValueError(f"block {block!r}: the coupling's gradient at start has NaN or Inf")
+            return self._found(False, "the gradient has NaN or Inf")
+        if not abs(seen - self.value) <= self.scale * max(restricted.magnitude(self.value), TINY):
+            return self._found(False, f"H is {self.value:.6g}, and {seen:.6g} as a function of the block alone")
+        direction, noise = _directions(x, gradient, rng)
+        found = self._compare(gradient, direction)
+        if noise is None or not found.passed or found.untold or not restricted.rounds_unsaid():
+            return found
+        alone = self._compare(gradient, noise, fine=True)
+        return found if alone.passed else alone
+
+    def _compare(self, gradient: Array, direction: Array, fine: bool = False) -> Check:
+        """The derivative along ``direction`` by the gradient and by differences of ``H``.
+
+        A ``fine`` one takes four values: it is of fourth order and allows for a longer step, over which rounding is
+        less. A gradient is refuted only by differences that have settled: over two steps, one a sixteenth of the
+        other, they say the same. Of a smooth ``H`` with a sharp bend they do not until both steps are within it.
+        """
+        x = self.z[self.block]
+        r, size = self.restricted.roundoff(), arrays.norm(direction)
+        if size == 0.0 or not math.isfinite(size):
+            return self._found(True, "the block has no direction to test")
+        claimed, difference, settled = arrays.inner(gradient, direction), math.nan, False
+        quadratic = self.restricted.is_quadratic()
+        fine = fine and not quadratic  # of a quadratic, differences over any step are exact
+        length = 1.0 if quadratic else (2 * r) ** (1 / 5 if fine else 1 / 3)
+        for shorter in SHORTER:
+            s = shorter * length * (arrays.norm(x) or 1.0) / size
+            seen = self._difference(direction, s, fine)
+            if seen is None:
+                continue  # out of H's domain
+            earlier, difference = difference, seen.slope
+            noise = (1.5 if fine else 1.0) * self.scale * max(seen.largest, TINY) / s
+            # Rounding of z + s v moves it by r ||z||, against a slope that changes by the curvature along v.
+            noise += 64 * r * arrays.norm(x) * (abs(seen.curved) / s / s + abs(claimed)) / size
+            allowed = (2 * r) ** (1 / 4) * (abs(difference) + abs(claimed)) + noise
+            larger = max(abs(claimed), abs(difference))
+            told = not noise > 0.0 or TELLING * larger > noise
+            if settled and (quadratic or noise > CLEAR * larger):
+                difference = earlier
+                break  # what longer steps have found wrong is not made good by noise
+            if abs(difference - claimed) <= allowed:
+                if not told:
+                    return self._found(True, "the gradient is lost in the rounding of H", untold=True)
+                return self._check_hessian(direction, seen.curved / s / s, 4 * noise / s)
+            settled = abs(difference - earlier) <= AGREED * abs(difference - claimed) + noise
+        if math.isnan(difference):
+            return self._found(True, "H is not finite close to the point", untold=True)
+        if not settled:
+            return self._found(True, "H bends too sharply, or rounds too much, for differences to tell", untold=True)
+        detail = f"the gradient says {claimed:.6g} along a direction, differences say {difference:.6g}"
+        return self._found(False, detail + (" of H, which is said to be quadratic in the block" if quadratic else ""))
+
+    def _difference(self, direction: Array, s: float, fine: bool) -> _Difference | None:
+        """The central difference over a step, of fourth order if ``fine``; ``None`` where a value is not finite."""
+        up, down = self._values(direction, s)
+        farther = self._values(direction, 2 * s) if fine else [up, down]
+        if not all(map(math.isfinite, (up, down, *farther))):
+            return None
+        slope = (up - down) / (2 * s)
+        if fine:
+            slope += ((up - down) - 0.5 * (farther[0] - farther[1])) / (6 * s)
+        largest = max(self.restricted.magnitude(seen) for seen in (up, down, *farther))
+        return _Difference(slope, up - 2 * self.value + down, largest)
+
+    def _values(self, direction: Array, s: float) -> list[float]:
+        x = self.z[self.block]
+        return [float(self.problem.coupling.value({**self.z, self.block: x + step * direction})) for step in (s, -s)]
+
+    def _check_hessian(self, direction: Array, curved: float, noise: float) -> Check:
+        """``<v, hessian(v)>`` against the second difference of ``H`` along ``v``, if it is said to be quadratic.
+
+        A start at zero may tell nothing of the Hessian: it is tested at the end, too, but where that is dear.
+        """
+        x = self.z[self.block]
+        dear = not self.at_start and (arrays.is_sparse(x) or arrays.is_elsewhere(x))
+        if not dear and self.restricted.is_quadratic():
+            v = arrays.as_kind(direction, x)
+            claimed = arrays.inner(v, self.restricted.hessian(v))
+            if not abs(claimed - curved) <= 1e-3 * abs(curved) + noise:
+                detail = f"the hessian says {claimed:.6g} along a direction, differences say {curved:.6g}"
+                return self._found(False, detail)
+        return self._found(True, "the gradient agrees with differences of H")
+
+
+def _directions(x: Array, gradient: Array, rng: np.random.Generator) -> tuple[Array, Array | None]:
+    """Half the gradient's own and half random; of a dense block the random half, too."""
+    if arrays.is_elsewhere(x):
+        return x.direction(gradient, rng), None
+    size = arrays.norm(gradient)
+    if arrays.is_sparse(x):
+        entries = rng.standard_normal(gradient.nnz)
+        entries /= np.linalg.norm(entries)
+        if size > 0.0:
+            entries += gradient.data / size
+        return type(gradient)((entries.astype(x.dtype), gradient.indices, gradient.indptr), shape=x.shape), None
+    signs = np.unpackbits(np.frombuffer(rng.bytes(math.prod(x.shape) // 8 + 1), np.uint8), count=math.prod(x.shape))
+    noise = arrays.from_numpy((signs.reshape(tuple(x.shape)) - 0.5) * (2.0 / math.sqrt(math.prod(x.shape))), x)
+    return (noise + gradient / size, noise) if size > 0.0 else (noise, None)
+
+
+def _sparse_gradient(restricted: Restricted, x: Any, rng: np.random.Generator) -> tuple[float, Any]:
+    """``H`` and the gradient at a CSR block, this in the stored entries (some, if there are many) and a few others."""
+    from scipy.sparse import csr_array
+
+    columns, stored = x.shape[1], np.arange(x.nnz)
+    if x.nnz > STORED:
+        stored = np.sort(rng.choice(x.nnz, STORED, replace=False, shuffle=False))
+    row_of_stored = np.searchsorted(x.indptr, stored, side="right") - 1
+    anywhere = rng.integers(x.shape[0] * columns, size=OTHERS)
+    places = np.sort(np.concatenate([anywhere, row_of_stored * columns + x.indices[stored]]))
+    rows, cols = np.divmod(places[np.diff(places, prepend=-1) > 0], columns)
+    entries = restricted.grad_entries(x, rows, cols) if x.shape[0] * columns > SMALL else None
+    if entries is None:
+        value, gradient = restricted.value_and_grad(x)
+        if tuple(gradient.shape) != tuple(x.shape) or not arrays.all_finite(gradient):
+            return value, gradient
+        entries = arrays.host(arrays.dense(gradient))[rows, cols]
+    else:
+        value = restricted.value(x)
+    indptr = np.searchsorted(rows, np.arange(x.shape[0] + 1)).astype(x.indptr.dtype)
+    return value, csr_array((np.asarray(entries, np.float64), cols.astype(x.indices.dtype), indptr), shape=x.shape)
