@@ -138,14 +138,17 @@ def certify(
     theorem: Sequence[str] = (),
     residual: Callable[[], float] = lambda: math.nan,
     notes: Sequence[str] = (),
+    changes: Sequence[str] = (),
 ) -> Certificate:
     """The certificate of a run.
 
-    ``theorem`` lists reasons why no theorem covers the settings; ``notes`` what could not be checked.
+    ``theorem`` lists reasons why no theorem covers the settings; ``notes`` what could not be checked; ``changes`` what
+    somebody did to the problem during the run, which explains all the rest.
     """
     visits = list(state.visits)
     bad = violations(state.start_value, visits)
-    verdict, reason, holds_from = _verdict(state, visits, bad, [*theorem, *_schedule_faults(state, visits)])
+    no_theorem = [*theorem, *_schedule_faults(state, visits)]
+    verdict, reason, holds_from = _verdict(state, visits, bad, no_theorem, changes)
     return Certificate(
         verdict=verdict,
         reason=reason,
@@ -162,12 +165,12 @@ def certify(
 
 
 def _verdict(
-    state: State, visits: Sequence[Visit], bad: Sequence[Visit], no_theorem: Sequence[str]
+    state: State, visits: Sequence[Visit], bad: Sequence[Visit], no_theorem: Sequence[str], changes: Sequence[str]
 ) -> tuple[Verdict, str, int | None]:
     failed = [check for check in state.checks if not check.passed]
     # A claim that an audit has found to be false makes the visits that were not audited worthless.
     false = [visit for visit in visits if visit.audited and visit.fault and visit.outcome is not Outcome.KEPT]
-    blocking = [*(_failure(check) for check in failed), *no_theorem]
+    blocking = [*changes, *(_failure(check) for check in failed), *no_theorem]
     blocking += [
         f"at iteration {visit.sweep}, block {visit.block!r}, {visit.fault} "
         f"({len(bad)} of {len(visits)} visits are not covered)"

@@ -50,8 +50,8 @@ def other_value(problem: Problem, state: State) -> float | None:
 def no_room(block: str, value: float, place: str) -> str:
     """What to say of a term that is not finite where it should be."""
     return (
-        f"the term of block {block!r} is {value} at {place}; the value of a set has to leave room for rounding, "
-        "32 sqrt(entries) units in the last place"
+        f"the term of block {block!r} is {value} at {place}; a prox has to lead into the domain of its term, and the "
+        "value of a set to leave room for rounding, 32 sqrt(entries) units in the last place"
     )
 
 

@@ -26,8 +26,8 @@ def certificate_of(
     ]
     if why:
         no_theorem.append(f"the run diverged after iteration {state.t}: {why}")
-    no_theorem += _changes(problem, trail.early)
-    found = certify(state, no_theorem, lambda: residual(problem, state, trail), _notes(problem, state, trail))
+    notes, changes = _notes(problem, state, trail, bool(why)), _changes(problem, trail.early)
+    found = certify(state, no_theorem, lambda: residual(problem, state, trail), notes, changes)
     doubt = None if found.holds else _doubt(problem, state)
     return found if doubt is None else replace(found, reason=f"{found.reason[:-1]}; {doubt}.")
 
@@ -40,13 +40,13 @@ def _changes(problem: Problem, early: State | None) -> list[str]:
     if now is None:
         return []
     return [
-        f"the problem was changed during the run: after iteration {early.t} the objective was "
-        f"{early.value:.6g}, at the same blocks it is {now:.6g} now; to change it, end a run and start "
+        f"the problem was changed during the run, or the blocks of a state were: after iteration {early.t} the "
+        f"objective was {early.value:.6g}, at the same blocks it is {now:.6g} now; to change it, end a run and start "
         "another from its blocks"
     ]
 
 
-def _notes(problem: Problem, state: State, trail: Trail) -> list[str]:
+def _notes(problem: Problem, state: State, trail: Trail, diverged: bool) -> list[str]:
     """What could not be checked."""
     notes = [f"block {b!r}: {note}" for b, term in problem.terms.items() for note in getattr(term, "unchecked", ())]
     for block, memory in state.memory.items():
@@ -57,7 +57,9 @@ def _notes(problem: Problem, state: State, trail: Trail) -> list[str]:
                 "million times larger than the block, and was not followed. If they are not bounded: a larger eta, "
                 "or a bounded set as term"
             )
-    if state.t and set(trail.last) != set(state.z):
+    if diverged and state.t:
+        notes.append("visits before the run diverged were true to their claims; the last ones are not audited")
+    elif state.t and set(trail.last) != set(state.z):
         notes.append("visits before this run was resumed were true to their claims; its last ones are not audited")
     return notes
 

@@ -50,7 +50,7 @@ def doubt(coupling: Coupling, z: Blocks, said: float) -> str | None:
     if first != second and not abs(first - second) <= AT_MOST * abs(first):
         return (
             f"at the same blocks H was {first:.9g} once and {second:.9g} another time: it has to be a function of the "
-            "blocks, without random numbers (a network in training mode draws some)"
+            "blocks that leaves them as they are, without random numbers (a network in training mode draws some)"
         )
     try:
         noise = value_noise(value, z, np.random.default_rng(5), ROUNDOFF["float32"])

@@ -18,6 +18,12 @@ __all__ = ["Problem", "SubProblem"]
 
 P = TypeVar("P")
 T = TypeVar("T")
+OPTIONAL = {
+    "lipschitz": "block, z",
+    "hessian": "block, z, v",
+    "minimize": "block, z, term, eta",
+    "restrict": "block, z",
+}
 
 
 @dataclass(frozen=True)
@@ -48,16 +54,27 @@ class Problem:
     def __post_init__(self) -> None:
         if not isinstance(self.terms, Mapping) or not self.terms:
             raise TypeError(f"terms must be a non-empty dict of block name to term, got {self.terms!r}")
+        _require_instance("coupling", self.coupling)
         for name in ("value", "grad"):
             if not callable(getattr(self.coupling, name, None)):
                 raise TypeError(
                     f"coupling {self.coupling!r} has no method {name!r}; a coupling needs value(z) and grad(block, z)"
                 )
+        for name, arguments in OPTIONAL.items():
+            own = getattr(self.coupling, name, None)
+            if own is not None and not callable(own):
+                raise TypeError(f"coupling: {name} must be a method, {name}({arguments}), got {type(own).__name__}")
         for block, term in self.terms.items():
+            _require_instance(f"block {block!r}: term", term)
             missing = [name for name in ("value", "prox", "is_convex") if not hasattr(term, name)]
             if missing:
                 raise TypeError(
                     f"block {block!r}: term {term!r} lacks {', '.join(missing)}; a term needs value, prox and is_convex"
+                )
+            if callable(term.is_convex):  # which would always be true
+                raise TypeError(
+                    f"block {block!r}: is_convex of term {term!r} must be True or False, got a method; make it an "
+                    "attribute or a property"
                 )
         unknown = [name for name in getattr(self.coupling, "blocks", ()) if name not in self.terms]
         if unknown:
@@ -75,7 +92,13 @@ class Problem:
     def value(self, z: Blocks) -> float:
         """``Psi(z)``."""
         self._require_blocks(z, "z")
-        return math.fsum([*(float(term.value(z[b])) for b, term in self.terms.items()), float(self.coupling.value(z))])
+        return math.fsum([*(self._term(block, z[block]) for block in self.terms), self._coupling(z)])
+
+    def _term(self, block: str, x: Array) -> float:
+        return _number(self.terms[block].value(x), f"block {block!r}: the value of {self.terms[block]!r}")
+
+    def _coupling(self, z: Blocks) -> float:
+        return _number(self.coupling.value(z), "the coupling's value")
 
     def restrict(self, block: str, z: Blocks) -> Restricted:
         """``H`` as a function of one block."""
@@ -142,7 +165,7 @@ class Problem:
         if len(set(here.values())) > 1:
             raise TypeError(f"the blocks of start must be arrays of one library, got {here}")
         for block, term in self.terms.items():
-            value = float(term.value(z[block]))
+            value = self._term(block, z[block])
             if math.isnan(value) or math.isinf(value):
                 raise ValueError(
                     f"block {block!r}: start lies outside the domain of {term!r} (its value there is {value}); "
@@ -151,7 +174,7 @@ class Problem:
             if value == 0.0:
                 z[block] = _well_inside(term, z[block])
         self._require_one_precision(z)
-        value = float(self.coupling.value(z))
+        value = self._coupling(z)
         if not math.isfinite(value):
             raise ValueError(f"the coupling's value at start is {value}; it must be finite")
         return z
@@ -169,6 +192,20 @@ class Problem:
                 f"the blocks of start are torch tensors of several precisions, {precisions}, which "
                 f"{self.coupling!r} does not take together; convert them to one, as with .double()"
             ) from error
+
+
+def _require_instance(what: str, given: Any) -> None:
+    if isinstance(given, type):
+        raise TypeError(f"{what} must be an instance, got the class {given.__name__}; write {given.__name__}(...)")
+
+
+def _number(value: Any, what: str) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError) as error:
+        shape = getattr(value, "shape", None)
+        got = type(value).__name__ if shape is None else f"an array of shape {tuple(shape)}"
+        raise TypeError(f"{what} must be a number, got {got}") from error
 
 
 def _well_inside(term: Term, x: Array) -> Array:

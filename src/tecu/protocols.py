@@ -182,7 +182,14 @@ class Restricted:
         """
         lipschitz = getattr(self.coupling, "lipschitz", None)
         answer = None if lipschitz is None else lipschitz(self.block, self.z)
-        return None if answer is None else float(answer)
+        if answer is None:
+            return None
+        try:
+            return float(answer)
+        except (TypeError, ValueError) as error:
+            raise TypeError(
+                f"block {self.block!r}: the coupling's lipschitz must return a number or None, got {answer!r}"
+            ) from error
 
     def minimize(self, term: Term, eta: float) -> Array | None:
         """The exact minimiser of ``term(u) + H(u) + eta/2 ||u - z[block]||^2``, or ``None`` without a closed form."""

@@ -108,6 +108,10 @@ class SubProblem(Visited):
 
     def require_shape(self, point: Array, said: str) -> None:
         """Refuse what has another shape than the block, with a sentence that begins with what was ``said``."""
+        if "complex" in str(getattr(point, "dtype", "")):
+            raise TypeError(
+                f"block {self.block!r}: {said} complex numbers, the block has real ones; take the real part"
+            )
         if tuple(getattr(point, "shape", ())) != tuple(self.previous.shape):
             raise ValueError(
                 f"block {self.block!r}: {said} {getattr(point, 'shape', type(point).__name__)}, "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Any, cast
 
@@ -39,7 +39,13 @@ def begun(strategy: Strategy, sub: SubProblem, u: Array) -> Iterator[Array | Can
     if type(strategy).__module__.partition(".")[0] == "tecu":
         yield from strategy(sub, u)
         return
-    for proposal in strategy(sub, sub.lend(u)):
+    proposals = strategy(sub, sub.lend(u))
+    if hasattr(proposals, "shape") or not isinstance(proposals, Iterable):  # the rows of an array are no proposals
+        raise TypeError(
+            f"block {sub.block!r}: the strategy {_name(strategy)} must yield its proposals, it returned a "
+            f"{type(proposals).__name__}; write yield in place of return, or give a function of u alone"
+        )
+    for proposal in proposals:
         yield proposal.copy() if isinstance(proposal, np.ndarray) else proposal
 
 
