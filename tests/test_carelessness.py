@@ -28,7 +28,18 @@ def two_wells(z):
     return float(np.sum((z["x"] ** 2 - 1) ** 2 + 0.1 * z["x"]))
 
 
-NAMES = ["noise", "noise_visit", "measured_curvature", "curvature", "eta", "products", "coupling", "power", "nesterov"]
+NAMES = [
+    "noise",
+    "noise_visit",
+    "measured_curvature",
+    "curvature",
+    "eta",
+    "products",
+    "coupling",
+    "power",
+    "nesterov",
+    "astray",
+]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -190,6 +201,33 @@ def test_constants_that_grow_without_end_are_told(growth, told):
     result = solved(couplings.Functions(value, {"x": slope}, lipschitz={"x": growing}), tecu.ProxLinear(), sweeps=200)
     assert told == any("grew from" in assumed for assumed in result.certificate.assumptions)
     assert any("constants of the steps stay bounded" in assumed for assumed in result.certificate.assumptions)
+
+
+@pytest.mark.parametrize("update", [tecu.ProxLinear(), tecu.Embed(strategies.FISTA())], ids=["prox-linear", "embed"])
+def test_an_h_with_a_kink_is_told_by_its_constants(update):
+    """``|<w, x>|`` added to a square: steps are the shorter the nearer the kink is, and the run ends there anyhow."""
+    w = np.random.default_rng(1).normal(size=20)
+    H = couplings.Functions(
+        lambda z: value(z) + 20 * abs(float(w @ z["x"])), {"x": lambda z: slope(z) + 20 * np.sign(w @ z["x"]) * w}
+    )
+    result = solved(H, update, sweeps=300)
+    assert not result.certificate.holds or any("grew from" in said for said in result.certificate.assumptions)
+
+
+def test_constants_of_steps_that_are_lost_in_rounding_are_not_spoken_of():
+    """Near a solution with ``H = 0`` differences of values are noise; that says nothing of ``H``."""
+    rng = np.random.default_rng(0)
+    M, x = rng.normal(size=(80, 10)), rng.normal(size=10)
+    b = (M @ x) ** 2
+    H = couplings.Functions(
+        lambda z: 0.25 * float(np.mean(((M @ z["x"]) ** 2 - b) ** 2)),
+        {"x": lambda z: M.T @ (((M @ z["x"]) ** 2 - b) * (M @ z["x"])) / 80},
+    )
+    for seed in range(4):
+        start = {"x": x + 0.1 * np.random.default_rng(seed).normal(size=10)}
+        solver = tecu.Solver(tecu.Problem(H, {"x": terms.Zero()}), tecu.Embed(strategies.FISTA()))
+        certificate = solver.run(start, stop=stop.RelativeChange(1e-6) | stop.MaxIter(300)).certificate
+        assert not any("grew from" in said for said in certificate.assumptions)
 
 
 def test_a_strategy_tried_by_hand_keeps_its_memory_where_the_caller_has_it():

@@ -388,3 +388,23 @@ def test_a_run_that_ends_at_its_start_is_told_why_there_is_nothing_to_cover(rule
     assert looked.iterations == 1
     assert looked.status is result.status
     assert looked.certificate.holds
+
+
+def test_constants_that_grow_are_told_though_a_single_step_had_needed_a_large_one():
+    case = dictionary(0)
+    state = tecu.methods.palm(case.problem).run(case.start, stop.MaxIter(40)).state
+
+    def is_told(constants):
+        own = iter(constants)
+        visits = [replace(v, move=1.0, lipschitz=next(own) if v.block == "D" else 1.0) for v in state.visits]
+        certificate = certify(replace(state, visits=VisitLog(visits, len(visits))))
+        return any("constants of block 'D', which grew" in said for said in certificate.assumptions)
+
+    steady = np.ones(40)
+    spike, growing = steady.copy(), steady.copy()
+    spike[5] = 1e6
+    growing[20:] = np.geomspace(1.0, 1e6, 20)
+    assert not is_told(steady)
+    assert not is_told(spike)
+    assert is_told(growing)
+    assert is_told(np.maximum(spike, growing))

@@ -34,6 +34,8 @@ from tecu.state import Check, Outcome, State, Visit
 
 TAIL_SWEEPS, TAIL_SHARE = 5, 0.2  # "holds from k on" needs this much of the run behind k
 SEEN = 1e-6  # a rise of Phi by more than this share of it is told, even where rounding explains it
+LOST = 1e-12  # of a block's norm: a move that rounding has a say in
+USUAL = 0.9  # of the constants of the first half: a single step may need a large one anywhere
 GROWN = 100.0  # times that constants may grow in the second half of a run without a word
 
 
@@ -305,8 +307,11 @@ def _growing(visits: Sequence[Visit]) -> list[str]:
     start = max((visit.norm for visit in visits[: len(visits) // 2]), default=0.0)
     allowed = GROWN * (norms / start) ** 4 if start > 0.0 else math.inf
     said = []
-    for block, found in _constants(visits).items():
-        before = max(found[: len(found) // 2], default=0.0)
+    # Of a step that is lost in the rounding of its block the constant tells nothing, if the steps before were not.
+    seen = [visit for visit in visits if visit.move > LOST * visit.norm]
+    for block, found in _constants(seen).items():
+        first = sorted(found[: len(found) // 2])
+        before = first[int(USUAL * len(first))] if first else 0.0
         if before > 0.0 and found[-1] > allowed * before:
             said.append(
                 f"the constants of block {block!r}, which grew from {before:.3g} to {found[-1]:.3g} in the second half "

@@ -102,3 +102,13 @@ def test_bad_functions_are_refused_in_a_sentence():
         couplings.Autodiff(lambda x, y: x.sum()).value({"x": x})
     with pytest.raises(ValueError, match="give them by blocks"):
         couplings.Autodiff(lambda **z: 0.0)
+
+
+@pytest.mark.parametrize("call", ["value", "grad"])
+def test_a_network_of_another_precision_is_answered_with_what_to_do(call):
+    network = torch.nn.Linear(3, 1)
+    H = couplings.Autodiff(lambda x: network(x).sum(), backend="torch")
+    arguments = [{"x": np.ones(3)}] if call == "value" else ["x", {"x": np.ones(3)}]
+    sentence = r"does not take blocks of the precision \{'x': 'torch.float64'\}.*double\(\).*computes_in='float32'"
+    with pytest.raises(TypeError, match=sentence):
+        getattr(H, call)(*arguments)

@@ -244,6 +244,16 @@ def test_a_torch_module_serves_as_it_is(kind, dtype):
         assert not answer.requires_grad
 
 
+@pytest.mark.parametrize("kind", ["numpy", "torch"])
+def test_a_torch_module_that_answers_with_several_tensors_is_refused(kind):
+    torch = pytest.importorskip("torch")
+    as_kind = torch.from_numpy if kind == "torch" else np.asarray
+    sub = factorization("W", terms.L1(0.1), kind=as_kind)
+    network = as_strategy(torch.nn.LSTM(int(sub.previous.shape[1]), 2))
+    with pytest.raises(TypeError, match=r"LSTM must answer with one tensor of the block's shape .* got a tuple"):
+        next(iter(network(sub, sub.previous)))
+
+
 def test_importing_strategies_is_light():
     heavy = ("torch", "numba", "onnxruntime", "sklearn")
     code = f"import sys, tecu.strategies; print([m for m in {heavy} if m in sys.modules])"

@@ -68,7 +68,7 @@ class Autodiff(BlockCoupling):
             import torch
 
             with torch.no_grad():
-                return float(self._scalar(self.fn(**{name: _torch(x) for name, x in own.items()})))
+                return float(self._torch_value({name: _torch(x) for name, x in own.items()}))
         with self._jax_precision(own):
             import jax.numpy as jnp
 
@@ -131,13 +131,25 @@ class Autodiff(BlockCoupling):
             raise ValueError(f"Autodiff: fn must give a scalar tensor or array, got {got}; sum it up")
         return out
 
+    def _torch_value(self, tensors: dict[str, Any]) -> Any:
+        try:
+            return self._scalar(self.fn(**tensors))
+        except RuntimeError as error:
+            if "dtype" not in str(error):
+                raise
+            given = {name: str(x.dtype) for name, x in tensors.items()}
+            raise TypeError(
+                f"Autodiff: fn does not take blocks of the precision {given}: {error}. Convert a network of fn with "
+                ".double(), start from float32 blocks, or use x.float() in fn and say computes_in='float32'"
+            ) from error
+
     def _torch_gradient(self, block: str, z: Blocks) -> tuple[float, Array]:
         import torch
 
         tensors = {name: _torch(x) for name, x in z.items()}
         leaf = tensors[block].requires_grad_(True)
         with torch.enable_grad():
-            out = self._scalar(self.fn(**tensors))
+            out = self._torch_value(tensors)
         gradient = None
         if out.requires_grad:
             (gradient,) = torch.autograd.grad(out, leaf, allow_unused=True)

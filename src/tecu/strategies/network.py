@@ -163,6 +163,11 @@ class TorchNetwork:
         finally:
             for part in training:
                 part.training = True
+        if not isinstance(answer, torch.Tensor):
+            raise TypeError(
+                f"{type(self.module).__name__} must answer with one tensor of the block's shape {tuple(u.shape)}, "
+                f"got a {type(answer).__name__}; wrap it in a function that picks or makes that tensor"
+            )
         if arrays.is_torch(u):
             return answer.to(dtype=u.dtype, device=u.device)
         return arrays.as_kind(arrays.from_numpy(answer.cpu().numpy(), u), u)
