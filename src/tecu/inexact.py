@@ -28,7 +28,7 @@ import numpy as np
 from tecu import arrays
 from tecu.arrays import Array
 from tecu.problem import SubProblem
-from tecu.rounding import lean_on_set
+from tecu.rounding import grain, lean_on_set
 from tecu.tolerance import Tolerance
 
 
@@ -161,7 +161,7 @@ class Estimate:
             self.known_coupling = sub.coupling_value(self.point)
         after, before = self.known_coupling, sub.coupling_value_at_previous()
         change = after - before + 0.5 * sub.eta * self.move * self.move
-        return self.term - start_term + change, slack + sub.value_slack(after, before)
+        return self.term - start_term + change, slack + sub.value_slack(after, before) + grain(sub, self.tau)
 
     @property
     def is_finite(self) -> bool:

@@ -33,11 +33,20 @@ def _unit_lean(sub: SubProblem) -> float:
     return 32.0 * arrays.unit_roundoff(sub.previous) * max(1.0, sub.size_of_previous()) * sub.known_slope()
 
 
-def lean(sub: SubProblem) -> float:
-    """``8 r ||grad H|| ||previous||``: what rounding of ``previous`` itself is worth, where nothing else tells.
+def grain(sub: SubProblem, tau: float) -> float:
+    """``tau (32 r ||previous||)^2``: what rounding of the points is worth where ``H`` is flat.
 
-    A coupling that knows the size of the numbers it sums (``magnitude``) needs no such guess.
+    It shows where ``H`` itself is next to nothing, at a solution that fits its data exactly.
+    """
+    return tau * (32.0 * sub.roundoff * sub.size_of_previous()) ** 2
+
+
+def lean(sub: SubProblem) -> float:
+    """``32 r ||grad H|| ||previous||``: what rounding of the points is worth along the slope, where nothing else tells.
+
+    A prox by eigenvalues is off by twenty units in the last place and more. A coupling that knows the size of the
+    numbers it sums (``magnitude``) needs no such guess.
     """
     if type(sub.smooth).magnitude is not Restricted.magnitude:
         return 0.0
-    return 8.0 * sub.roundoff * sub.known_slope() * sub.size_of_previous()
+    return 32.0 * sub.roundoff * sub.known_slope() * sub.size_of_previous()
