@@ -75,6 +75,14 @@ def test_a_run_that_makes_every_error_it_may_is_covered():
     assert result.certificate.verdict is Verdict.HOLDS, result.certificate.reason
 
 
+def test_a_block_that_is_never_visited_is_not_taken_for_a_run_that_was_resumed():
+    case = three_blocks()
+    solver = tecu.Solver(case.problem, tecu.ProxLinear(), schedule=lambda sweep: ["x", "v"])
+    certificate = solver.run(case.start, stop=stop.MaxIter(5)).certificate
+    assert "block 'w' was never visited" in certificate.reason
+    assert "resumed" not in certificate.summary()
+
+
 # -- the prox against the proposal ------------------------------------------------------------------------------------
 
 

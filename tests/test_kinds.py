@@ -177,3 +177,27 @@ def test_a_masked_array_is_refused():
         tecu.Solver(problem, tecu.ProxLinear()).run({**start, "D": np.ma.masked_less(start["D"], 0.0)})
     with pytest.raises(TypeError, match=r"MatrixFactorization: Y .* masked array"):
         couplings.MatrixFactorization(np.ma.masked_less(np.ones((3, 4)), 0.0))
+
+
+@pytest.mark.parametrize("double", ["W", "D"])
+@pytest.mark.parametrize("factor", [1.0, 0.8, 1.2])
+def test_a_coupling_of_ones_own_is_tested_where_its_blocks_have_two_precisions(double, factor):
+    """The step of the gradient test goes by the coarsest block: then it tells right from wrong for each of them."""
+    rng = np.random.default_rng(0)
+    rows = {"D": 12, "W": 30} if double == "D" else {"D": 30, "W": 12}  # in float32 large blocks are lost in rounding
+    Y = rng.normal(size=(rows["D"], rows["W"])).astype(np.float32)
+
+    def residual(z):
+        return z["D"] @ z["W"].T - Y
+
+    factors = {"W": 1.0, "D": 1.0, double: factor}
+    coupling = couplings.Functions(
+        lambda z: 0.5 * float(np.sum(residual(z) ** 2)),
+        {"W": lambda z: factors["W"] * residual(z).T @ z["D"], "D": lambda z: factors["D"] * residual(z) @ z["W"]},
+    )
+    problem = tecu.Problem(coupling, {"W": terms.L1(0.1), "D": terms.UnitColumns()})
+    start = {block: 5 * rng.normal(size=(rows[block], 4)).astype(np.float32) for block in ("W", "D")}
+    start = problem.project({**start, double: start[double].astype(np.float64)})
+    result = tecu.Solver(problem, tecu.ProxLinear()).run(start, stop=stop.MaxIter(20))
+    assert not any(check.untold for check in result.state.checks[:2] if check.block == double)
+    assert result.certificate.holds == (factor == 1.0), result.certificate.reason

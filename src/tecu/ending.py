@@ -59,7 +59,7 @@ def _notes(problem: Problem, state: State, trail: Trail, diverged: bool) -> list
             )
     if diverged and state.t:
         notes.append("visits before the run diverged were true to their claims; the last ones are not audited")
-    elif state.t and set(trail.last) != set(state.z):
+    elif any(own.visits and block not in trail.last for block, own in state.standing.items()):
         notes.append("visits before this run was resumed were true to their claims; its last ones are not audited")
     return notes
 

@@ -78,10 +78,14 @@ class _Test:
         return Check(self.name, self.block, passed, detail, untold)
 
     @property
+    def coarsest(self) -> float:
+        """The unit round-off that all values of ``H`` carry: that of the coarsest block."""
+        return max(self.restricted.roundoff(), *(arrays.unit_roundoff(other) for other in self.z.values()))
+
+    @property
     def scale(self) -> float:
         """How much values of ``H`` round, relative to the size of what is summed."""
-        coarsest = max(self.restricted.roundoff(), *(arrays.unit_roundoff(other) for other in self.z.values()))
-        return 64 * coarsest * math.sqrt(math.prod(self.z[self.block].shape))
+        return 64 * self.coarsest * math.sqrt(math.prod(self.z[self.block].shape))
 
     def run(self, rng: np.random.Generator) -> Check:
         """One or two directional differences."""
@@ -119,7 +123,7 @@ class _Test:
         claimed, difference, settled = arrays.inner(gradient, direction), math.nan, False
         quadratic = self.restricted.is_quadratic()
         fine = fine and not quadratic  # of a quadratic, differences over any step are exact
-        length = 1.0 if quadratic else (2 * r) ** (1 / 5 if fine else 1 / 3)
+        length = 1.0 if quadratic else (2 * self.coarsest) ** (1 / 5 if fine else 1 / 3)
         for shorter in SHORTER:
             s = shorter * length * (arrays.norm(x) or 1.0) / size
             seen = self._difference(direction, s, fine)

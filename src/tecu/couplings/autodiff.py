@@ -23,7 +23,8 @@ class Autodiff(BlockCoupling):
     Parameters
     ----------
     fn
-        A function that takes the blocks as keyword arguments and gives a scalar tensor or array.
+        A function that takes the blocks as keyword arguments and gives a scalar tensor or array. One of JAX is faster
+        as ``jax.jit(fn)``, if it depends on nothing that changes.
     blocks
         The names of the blocks; by default the names of ``fn``'s arguments.
     backend
