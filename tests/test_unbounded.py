@@ -42,6 +42,11 @@ def test_the_user_is_told_that_a_strategy_ran_away(strategy):
     assert "larger eta" in said
 
 
+def test_it_is_told_where_a_single_proposal_is_all_there_is():
+    said = " ".join(run("linear", tecu.Embed(lambda u: np.nan * u, eta=1.0, max_inner=1)).certificate.assumptions)
+    assert "5 times in 5 visits a strategy proposed a point that was not finite" in said
+
+
 def test_a_bounded_subproblem_is_not_spoken_of():
     said = " ".join(run("linear", tecu.Embed(strategies.FISTA(), eta=1.0)).certificate.assumptions)
     assert "bounded below" not in said

@@ -146,10 +146,11 @@ class Embed:
                         return replace(step, fault=prox_fault(sub, found), claim=claim_of(found))
                     last = found if math.isfinite(found.error_norm) else last
                     astray = _has_huge_error(found) and not _is_sane(u, sub)
+                if astray:
+                    sub.notes["astray"] = int(sub.notes.get("astray", 0)) + 1
                 if inner >= self.max_inner:
                     return self._at_cap(sub, rule, last, inner)
                 if astray:  # it does not come back, and from there no other strategy would
-                    sub.notes["astray"] = int(sub.notes.get("astray", 0)) + 1
                     u = start
                     break
         return self._at_cap(sub, rule, last, inner)
