@@ -8,6 +8,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from tecu import arrays
 from tecu.arrays import Array
 from tecu.problem import Problem
 from tecu.state import ForeignState, State
@@ -39,10 +40,10 @@ def require_value(problem: Problem, state: State) -> None:
 def other_value(problem: Problem, state: State) -> float | None:
     """The objective at the blocks of a state, if that is not what the state says, up to rounding; else ``None``."""
     z, value = state.z, problem.value(state.z)
-    restricted = [problem.restrict(block, z) for block in problem.blocks]
-    r = max(own.roundoff() for own in restricted)
+    restricted = problem.restrict(problem.blocks[0], z)
+    r = max(restricted.roundoff(), *(arrays.unit_roundoff(x) for x in z.values()))
     entries = max(math.prod(x.shape) for x in z.values())
-    magnitude = restricted[0].magnitude(value)
+    magnitude = restricted.magnitude(value)
     same = abs(value - state.value) <= math.sqrt(r) * abs(value) + 64 * r * math.sqrt(entries) * magnitude
     return None if same else value
 
