@@ -223,7 +223,7 @@ def test_the_reason_why_a_table_was_not_read_is_printed(folder, monkeypatch, cap
     def torn(path):
         raise ValueError("the tape is torn")
 
-    monkeypatch.setattr("tecu.dictionary.tables.read_table", torn)
+    monkeypatch.setattr("tecu.dictionary.tables.named_table", torn)
     assert main(["dictionary", "fit", "X.npy", "-o", "m.npz"]) == cli.INPUT_FAILED
     assert capsys.readouterr().err == "X.npy could not be read: the tape is torn\n"
 
