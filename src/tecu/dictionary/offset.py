@@ -21,6 +21,9 @@ from tecu.dictionary.sweeps import sweep
 SHARED = 0.5
 """Squared length of the mean of samples of length 1 up to which nothing is tried: there is no offset."""
 
+SEEN = 256
+"""Samples that are looked at for that, at most."""
+
 TRIED, LEAST_TRIED = 3, 300
 """Samples an atom that both starts are tried with, and how many at least if there are so many."""
 
@@ -31,7 +34,7 @@ def better_start(atoms: Matrix, rows: Rows, others: Matrix, coder: Coder) -> Mat
     Of few others the atoms cannot learn, and are left as they are.
     """
     m = len(atoms)
-    if m == 0 or len(others) < TRIED * m or shared_part(atoms) <= SHARED:
+    if m == 0 or len(others) < TRIED * m or shared_part(atoms[:SEEN]) <= SHARED:
         return atoms
     some = rows[np.sort(others[: max(TRIED * m, LEAST_TRIED)])]
     exponent = -int(np.frexp(np.max(np.abs(some)))[1])  # squares stay in range
