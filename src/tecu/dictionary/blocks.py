@@ -77,7 +77,7 @@ class CodesOfBatch(QuadraticRestricted):
 
     def grad_entries(self, u: Any, rows: Matrix, columns: Matrix) -> Matrix:
         """The gradient at a few places."""
-        from tecu.dictionary.kernels_entries import products_at
+        from tecu.dictionary.kernels_audit import products_at
 
         Y, D = self.samples, self.atoms.rows
         misfits = misfits_of(Y, u, D)[0] if is_for_kernels(u) else Y - u @ D

@@ -50,11 +50,6 @@ class Codes:
         entries = slice(ends[0], ends[-1])
         return cls(ends - ends[0], codes.indices[entries], codes.data[entries])
 
-    @property
-    def places(self) -> tuple[Matrix, Matrix]:
-        """The row and the column of each entry."""
-        return np.repeat(np.arange(len(self.indptr) - 1), np.diff(self.indptr)), self.indices
-
     def csr(self, n_components: int) -> Any:
         """The same codes as a CSR array."""
         from scipy.sparse import csr_array

@@ -87,23 +87,15 @@ def _recomputed(
     The last is the room for rounding. It is taken from some of the samples: less than there is, and so no false claim
     gains by it.
     """
+    from tecu.dictionary.kernels_audit import own_prox_gap
+
     Y, D, team = smooth.samples, smooth.atoms.rows, smooth.coupling.team
-    limit = 2.0 * weight * tau  # of the square of tau (u - grad phi / tau)
+    weights = D.dtype.type(eta), float(tau), float(weight)
 
     def part(piece: slice) -> tuple[float, float, Matrix]:
         new, old = Codes.rows_of(u, piece), Codes.rows_of(previous, piece)
         (rest, squares), (old_rest, old_squares) = (misfits_of(Y[piece], codes, D) for codes in (new, old))
-        slopes = rest @ D.T  # minus the gradient of H
-        slopes[old.places] += D.dtype.type(eta) * old.data
-        w = new.data.astype(np.float64)
-        slope = slopes[new.places] - eta * w
-        kept = np.square(tau * w + slope) > limit
-        gap = float(np.sum(np.square(np.where(kept, slope / tau, w))))
-        slopes[new.places] = 0
-        largest = np.maximum(np.max(slopes, initial=0.0), -np.min(slopes, initial=0.0))  # NaN if one is
-        if not np.float64(largest) ** 2 <= limit:
-            steep = np.square(slopes, dtype=np.float64)
-            gap += float(np.sum(steep[~(steep <= limit)])) / (tau * tau)
+        gap = own_prox_gap(rest @ D.T, new.indptr, new.indices, new.data, old.indptr, old.indices, old.data, *weights)
         some = old_rest[::SAMPLE_STRIDE].astype(np.float64)  # squares of large samples leave the range of float32
         return gap, float(np.sum(squares - old_squares)), some.T @ some
 

@@ -1,0 +1,56 @@
+"""Compiled parts of audits and tests: how far codes are from their own prox point, entries of a gradient.
+
+This module imports numba: import it lazily.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tecu.dictionary.compiled import compiled
+
+
+@compiled
+def own_prox_gap(
+    slopes: Any, indptr: Any, indices: Any, data: Any, old_indptr: Any, old_indices: Any, old_data: Any, eta: Any,
+    tau: Any, weight: Any,
+) -> Any:  # fmt: skip
+    """``||u - prox(u - grad phi(u) / tau)||^2`` of some samples, for the ``prox`` of ``weight ||.||_0``.
+
+    ``phi`` is ``H + eta/2 ||u - old||^2``. On entry ``slopes`` is minus the gradient of ``H`` at ``u``; it is used up.
+    """
+    limit = 2 * weight * tau  # of the square of tau (u - grad phi / tau)
+    nearly = slopes.dtype.type(0.999 * limit)  # what is below that is below the limit in any precision
+    total = 0.0
+    for p in range(slopes.shape[0]):
+        row = slopes[p]
+        for s in range(old_indptr[p], old_indptr[p + 1]):
+            row[old_indices[s]] += eta * old_data[s]
+        for s in range(indptr[p], indptr[p + 1]):
+            u = np.float64(data[s])
+            slope = np.float64(row[indices[s]]) - eta * u
+            x = tau * u + slope
+            total += slope * slope / (tau * tau) if x * x > limit else u * u
+            row[indices[s]] = 0
+        steep = 0
+        for j in range(row.size):
+            steep += not row[j] * row[j] <= nearly  # NaN, too
+        if steep > 0:
+            for j in range(row.size):
+                square = np.float64(row[j]) * row[j]
+                if not square <= limit:
+                    total += square / (tau * tau)
+    return total
+
+
+@compiled
+def products_at(left: Any, right: Any, rows: Any, columns: Any, products: Any) -> Any:
+    """``<left_i, right_j>`` for some pairs ``(i, j)``."""
+    for k in range(rows.size):
+        a, b = left[rows[k]], right[columns[k]]
+        total = 0.0
+        for f in range(a.size):
+            total += np.float64(a[f]) * np.float64(b[f])
+        products[k] = total
