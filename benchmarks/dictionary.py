@@ -29,6 +29,7 @@ from benchmarks.dictionary_rivals import (
     many_samples,
     other_penalties,
     patches,
+    shared_offset,
 )
 from tecu import stop
 from tecu.dictionary import L0DictionaryLearning, coding, sweeps
@@ -290,7 +291,7 @@ FIGURES = {
     "floors": floors, "palm": against_palm, "spams": against_spams, "patches": patches,
     "scikit-learn": against_scikit_learn, "many": many_samples, "penalties": other_penalties,
     "threads": threads, "criterion": criterion, "compiling": compiling, "memory": memory,
-    "codes": new_codes,
+    "codes": new_codes, "offset": shared_offset,
 }  # fmt: skip
 
 

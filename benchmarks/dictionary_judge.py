@@ -45,8 +45,11 @@ def planted(n, seed):
     return np.ascontiguousarray(data.Y.T), np.ascontiguousarray(data.D0.T), data.penalty, PLANTED[n], data.components
 
 
-def photo_patches(seed, samples=10000, side=12, atoms=900, relative=3e-3, nonzero=8):
-    """Patches of the photographs inside scikit-image and scikit-learn, mean removed, in float32."""
+def photo_patches(seed, samples=10000, side=12, atoms=900, relative=3e-3, nonzero=8, raw=False):
+    """Patches of the photographs inside scikit-image and scikit-learn, in float32, mean removed unless ``raw``.
+
+    The penalty is a share of their energy without the mean.
+    """
     from skimage import data
     from sklearn.datasets import load_sample_images
 
@@ -63,11 +66,12 @@ def photo_patches(seed, samples=10000, side=12, atoms=900, relative=3e-3, nonzer
         columns = rng.randint(0, photo.shape[1] - side + 1, count)
         patches += [photo[r : r + side, c : c + side].ravel() / 255 for r, c in zip(rows, columns, strict=True)]
     X = np.array(patches)[rng.permutation(samples)]
-    X = (X - X.mean(axis=1, keepdims=True)).astype(np.float32)
+    centred = X - X.mean(axis=1, keepdims=True)
+    X = (X if raw else centred).astype(np.float32)
     useful = np.flatnonzero(np.sum(X**2, axis=1) > 1e-8)
     D0 = X[rng.choice(useful, atoms, replace=False)]
     D0 = D0 / np.linalg.norm(D0, axis=1, keepdims=True)
-    return X, D0, relative * float(np.mean(np.sum(X**2, axis=1))), nonzero, None
+    return X, D0, relative * float(np.mean(np.sum(centred**2, axis=1))), nonzero, None
 
 
 def load_spams():

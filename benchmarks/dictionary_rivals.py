@@ -6,12 +6,13 @@ import contextlib
 import math
 import time
 import warnings
+from functools import partial
 
 import numpy as np
 
 from benchmarks._timing import cpu
 from benchmarks.dictionary_judge import error_at, judged, photo_patches, plain_palm, planted, recovered, spams
-from tecu.dictionary import L0DictionaryLearning, make_sparse_data, online
+from tecu.dictionary import L0DictionaryLearning, make_sparse_data, offset, online
 from tecu.dictionary.data import SIZES
 
 ROUNDS = 6
@@ -129,6 +130,24 @@ def other_penalties(seeds):
         own, other = np.mean(np.reshape(found, (-1, 2)), axis=0)
         print(f"{share:g} of the penalty, n = 64: objective {ratio:.3f} of that with gains in units of the penalty "
               f"alone; planted atoms found {own:.1%} against {other:.1%}", flush=True)  # fmt: skip
+
+
+def shared_offset(seeds):
+    """Raw patches, which share brightness, against centred ones; and begun as random patches, without a trial."""
+    for seed in seeds:
+        make = partial(photo_patches, seed, 8000, side=8, atoms=128)
+        (X, D0, penalty, *_), (centred, *_) = make(raw=True), make()
+        fit = partial(timed_fit, goal=0.0, penalty=penalty, random_state=seed)
+        least = fit(centred, n_components=len(D0) - 1)[0].objective_ + penalty * len(X)
+        model, seconds, _ = fit(X, n_components=len(D0))
+        with patched(offset, SHARED=1.0):
+            plain, plain_seconds, _ = fit(X, n_components=len(D0))
+        print(
+            f"raw patches, seed {seed}: {model.objective_ / least:.3f} of the objective of centred ones and a "
+            f"coefficient a sample; begun as random patches {plain.objective_ / least:.3f}, in "
+            f"{plain_seconds / seconds:.2f} times the time",
+            flush=True,
+        )
 
 
 def planted_samples(samples, n, atoms, nonzero, seed):

@@ -20,8 +20,8 @@ from tecu.dictionary.totals import half_misfit
 from tecu.dictionary.workers import Workers
 
 ALIKE = 1.75
-"""From this :func:`likeness` on, exchanging atoms pays: planted dictionaries have 1, those of patches 1.4 to 2.1, those
-of digits about 7."""
+"""From this :func:`likeness` on, exchanging atoms pays: planted dictionaries have 1, those of patches 1.4 to 2.1, of
+digits 2."""
 
 PIECE = 1024
 """Samples at a time, at least."""
@@ -30,8 +30,8 @@ PIECE = 1024
 def encoded(rows: Rows, components: Matrix, coder: Coder, team: Workers) -> Any:
     """Codes (CSR) of all samples: each greedily, then atoms are inserted, dropped and exchanged while that pays.
 
-    Where atoms are much alike, as those of photos and digits are, exchanging ends at 0.86 to 0.92 of the objective of
-    greedy codes, in five to nine times their time (``python -m benchmarks dictionary --only codes``). Where they are no
+    Where atoms are much alike, as those of photos and digits are, exchanging ends at 0.92 to 0.94 of the objective of
+    greedy codes, in five to eight times their time (``python -m benchmarks dictionary --only codes``). Where they are no
     more alike than random ones there is next to nothing to gain: with a penalty alone it is left out there.
     """
     from scipy.sparse import csr_array, vstack
