@@ -31,8 +31,8 @@ def encoded(rows: Rows, components: Matrix, coder: Coder, team: Workers) -> Any:
     """Codes (CSR) of all samples: each greedily, then atoms are inserted, dropped and exchanged while that pays.
 
     Where atoms are much alike, as those of photos and digits are, exchanging ends at 0.92 to 0.94 of the objective of
-    greedy codes, in five to eight times their time (``python -m benchmarks dictionary --only codes``). Where they are no
-    more alike than random ones there is next to nothing to gain: with a penalty alone it is left out there.
+    greedy codes, in five to eight times their time (``python -m benchmarks dictionary --only codes``). Where they are
+    no more alike than random ones there is next to nothing to gain: with a penalty alone it is left out there.
     """
     from scipy.sparse import csr_array, vstack
 
