@@ -268,6 +268,7 @@ class L0DictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
     def _coded(self, X: Any) -> tuple[Any, Rows, Checked]:
         rows = Rows(validated(self, X, reset=False), self.components_.dtype)
         rows.require_precision()
+        rows.require_squares()
         checked = checked_parameters(self, rows, self.penalty_)
         with workers(checked.threads) as team:
             return encoded(rows, self.components_, checked.coder, team), rows, checked

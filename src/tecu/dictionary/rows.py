@@ -47,6 +47,18 @@ class Rows:
                 f"X has numbers beyond {limit:.3g}, which {self.dtype}, the model's precision, cannot hold"
             )
 
+    def require_squares(self) -> None:
+        """Refuse samples whose squares leave the range of numbers: all codes would be the same to them."""
+        largest = max((float(abs(self.X[piece]).max()) for piece in self.pieces()), default=0.0)
+        limits = np.finfo(self.dtype)
+        fits = largest <= np.sqrt(float(limits.max) / self.shape[1] / 8.0)
+        if fits and (largest == 0.0 or largest >= 256.0 * np.sqrt(float(limits.tiny))):
+            return
+        raise ValueError(
+            f"the largest number of X is {largest:.3g}, and squares of such numbers leave the range of {self.dtype}; "
+            f"{'divide' if not fits else 'multiply'} X by a number before fit and transform"
+        )
+
     def pieces(self, size: int = PIECE) -> list[slice]:
         """All samples in slices."""
         return [slice(a, min(a + size, len(self))) for a in range(0, len(self), size)]

@@ -1,0 +1,57 @@
+"""New codes of very large and very small samples: those of usual ones, scaled, or a sentence."""
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+
+from tecu.dictionary import L0DictionaryLearning, make_sparse_data
+
+PENALTY = 0.01
+
+
+@pytest.fixture(scope="module", params=[{"n_nonzero": 2}, {"penalty": PENALTY}], ids=["n_nonzero", "penalty"])
+def options(request):
+    return request.param
+
+
+def fitted(options, dtype):
+    X = make_sparse_data(300, 10, 14, 2, random_state=0)[0].astype(dtype)
+    return X, L0DictionaryLearning(14, random_state=0, **options).fit(X)
+
+
+def at_scale(model, options, scale):
+    if "penalty" in options:
+        model.penalty = model.penalty_ = PENALTY * scale**2
+    return model
+
+
+@pytest.mark.parametrize("kind", [np.asarray, csr_array])
+@pytest.mark.parametrize(
+    ("dtype", "exponent"),
+    [(np.float64, 500), (np.float64, -500), (np.float32, 59), (np.float32, -55)],
+)
+def test_codes_scale_with_the_samples(options, dtype, exponent, kind):
+    X, model = fitted(options, dtype)
+    usual, scale = model.transform(X), 2.0**exponent
+    codes = at_scale(model, options, scale).transform(kind(X * dtype(scale)))
+    np.testing.assert_allclose(codes.toarray() / scale, usual.toarray(), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", [np.asarray, csr_array])
+@pytest.mark.parametrize(
+    ("dtype", "exponent", "remedy"),
+    [
+        (np.float64, 600, "divide"), (np.float64, -600, "multiply"),
+        (np.float32, 70, "divide"), (np.float32, -70, "multiply"),
+    ],
+)  # fmt: skip
+def test_samples_whose_squares_leave_the_range_are_refused(options, dtype, exponent, remedy, kind):
+    X, model = fitted(options, dtype)
+    for ask in (model.transform, model.score):
+        with pytest.raises(ValueError, match=f"squares of such numbers leave the range.*{remedy} X"):
+            ask(kind(X * dtype(2.0**exponent)))
+
+
+def test_samples_of_zeros_are_in_range(options):
+    X, model = fitted(options, np.float64)
+    assert model.transform(np.zeros_like(X)).nnz == 0
