@@ -6,6 +6,9 @@ READY := $(VENV)/.ready
 WORKERS ?= 2
 FUZZ ?= 100
 SOAK_MINUTES ?= 30
+# The versions that everything was tried with, also where the package is built; newer pips ask for them by the second name.
+export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
+export PIP_BUILD_CONSTRAINT := $(PIP_CONSTRAINT)
 
 .PHONY: help demo test test-browser fuzz soak licences lint bench docs format clean
 help:            ## show the targets
@@ -13,7 +16,7 @@ help:            ## show the targets
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $@
 
 demo: $(READY)   ## solve a small problem, print the certificate, leave a page with the plots in demo-out/
@@ -23,7 +26,7 @@ test: $(READY)   ## run the tests
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS)
 
 test-browser: $(READY)  ## drive the local page with chromium; screenshots are left in tests/browser/screenshots
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[browser]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[browser]'
 	TECU_CHROMIUM=$$(tests/browser/find_chromium.sh) OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) tests/browser
 
 fuzz: $(READY)   ## feed the loaders broken files, for as long as TECU_FUZZ=100 takes
@@ -42,11 +45,11 @@ lint: $(READY)   ## style, types and the import rule
 	$(BIN)/lint-imports
 
 bench: $(READY)  ## print the figures that README and docs state
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt spams-bin
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check spams-bin
 	$(BIN)/python -m benchmarks
 
 docs: $(READY)   ## build the documentation, warnings are errors
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[docs]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
 	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html
 
 format: $(READY) ## format the code

@@ -11,6 +11,7 @@ import collections
 import contextlib
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import tracemalloc
@@ -197,45 +198,46 @@ def criterion(seeds):
 
 
 FIRST_FIT = """
-import os, sys, tempfile, time
+import os, pathlib, sys, time
 os.environ["NUMBA_CACHE_DIR"] = sys.argv[1]
 import numpy as np
 from tecu.dictionary import L0DictionaryLearning, make_sparse_data
-began = time.process_time()
-import numba
-from numba.core.registry import cpu_target
-cpu_target.target_context.refresh()
-numba_alone = time.process_time() - began
+from tecu.dictionary.compiled import family
+if sys.argv[2] == "source":
+    family.ahead = pathlib.Path("none")
 X = make_sparse_data(300, 16, 24, 2, random_state=0)[0].astype(np.float32)
 began = time.process_time()
 L0DictionaryLearning(24, penalty=0.01, random_state=0).fit(X)
 first = time.process_time() - began
 began = time.process_time()
 model = L0DictionaryLearning(24, penalty=0.01, random_state=0).fit(X)
-print(first - (time.process_time() - began), numba_alone, model.components_.tobytes().hex())
+print(first - (time.process_time() - began), "numba" in sys.modules, model.components_.tobytes().hex())
 """
 
 
 def compiling(seeds):
-    """The price of the first fit in an empty cache, and in a later process; whether both learn the same."""
-    import tempfile
+    """The price of the first fit in an empty cache, and in a later process; whether both learn the same.
 
-    cold, later = [], []
-    for _ in range(3):
-        with tempfile.TemporaryDirectory() as folder:
-            command = [sys.executable, "-c", FIRST_FIT, folder]
-            runs = [subprocess.run(command, capture_output=True, text=True, check=True) for _ in range(4)]
-        first, *others = [run.stdout.split() for run in runs]
-        cold.append(first)
-        later += others
-    compiled = sorted(float(run[0]) for run in cold)
-    kernels, numba = min(float(run[0]) for run in later), min(float(run[1]) for run in later)
-    same = all(run[2] == cold[0][2] for run in [*cold, *later])
-    print(
-        f"kernels: {compiled[0]:.1f} to {compiled[-1]:.1f} s to compile in three empty caches (goal 10), "
-        f"{kernels + numba:.2f} s to load later (goal 0.5), {numba:.2f} of them numba's own import and start; the "
-        f"processes learn {'the same dictionary' if same else 'DIFFERENT dictionaries'}"
-    )
+    From bitcode, as the package comes, and from the source, as where bitcode is of no use.
+    """
+    for made_of, goals in (("bitcode", ("goal 10", "goal 0.5")), ("source", ("by numba", "the same"))):
+        cold, later = [], []
+        for _ in range(3):
+            with tempfile.TemporaryDirectory() as folder:
+                command = [sys.executable, "-c", FIRST_FIT, folder, made_of]
+                runs = [subprocess.run(command, capture_output=True, text=True, check=True) for _ in range(4)]
+            first, *others = [run.stdout.split() for run in runs]
+            cold.append(first)
+            later += others
+        compiled = sorted(float(run[0]) for run in cold)
+        same = all(run[2] == cold[0][2] for run in [*cold, *later])
+        print(
+            f"kernels, from {made_of}: {compiled[0]:.1f} to {compiled[-1]:.1f} s to compile in three empty caches "
+            f"({goals[0]}), {min(float(run[0]) for run in later):.2f} s to load later ({goals[1]}); numba is imported "
+            f"by {sum(run[1] == 'True' for run in cold)} of 3 first and {sum(run[1] == 'True' for run in later)} of 9 "
+            f"later processes; they learn {'the same dictionary' if same else 'DIFFERENT dictionaries'}",
+            flush=True,
+        )
 
 
 def new_codes(seeds):

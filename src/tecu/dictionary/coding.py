@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from tecu.dictionary.compiled import address_of_gemm
 from tecu.dictionary.workers import Workers
 
 Matrix = np.ndarray[Any, Any]
@@ -117,8 +118,8 @@ class Coding:
         self._mask, self._number = sign_mask(number, positive), number
         before = _no_codes(samples, number) if old is None else (old.indptr, old.indices, old.data)
         self._given = (
-            Y, D, gram, number(shift), *before, self._mask, float(stop), float(penalty), self._cap, PIVOT, restart,
-            polished, self._edges,
+            address_of_gemm(D.itemsize), Y, D, gram, number(shift), *before, self._mask, float(stop), float(penalty),
+            self._cap, PIVOT, restart, polished, self._edges,
         )  # fmt: skip
         self._taken = np.zeros(1, np.int64)
         self._ends, self._places = np.empty(samples, np.int32), np.zeros((len(tiles), 2), np.int64)
@@ -247,6 +248,6 @@ def descend(
     codes = Codes.empty(len(correlations), len(gram), number)
     descend_codes(
         gram, number(shift), correlations, old.indptr, old.indices, old.data, float(penalty), min(cap, len(gram)),
-        float(lower), float(upper), moves, accuracy, codes.indices, codes.data, codes.indptr[1:],
+        float(lower), float(upper), moves, accuracy, codes.indices, codes.data, codes.indptr[1:], np.zeros(len(gram)),
     )  # fmt: skip
     return codes.csr(len(gram))

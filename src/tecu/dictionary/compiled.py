@@ -1,48 +1,72 @@
-"""How the kernels are compiled. This module imports numba: import it, and the kernels, lazily."""
+"""The kernels of dictionary learning, as a family, and what they are made of beside Python."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import ctypes
+from functools import cache
+from pathlib import Path
 from typing import Any
 
-from numba import njit, types
-from numba.extending import intrinsic
+from tecu.kernels.family import Family, Primitive
 
 RELAXED = {"contract", "reassoc", "nsz", "arcp"}  # what SIMD sums need; NaN and Inf keep their meaning
 
-
-def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
-    """``function`` as machine code: kept on disk between processes, run without the interpreter's lock."""
-    kernel: Callable[..., Any] = njit(nogil=True, cache=True, fastmath=RELAXED)(function)
-    return kernel
+family = Family("dictionary learning", Path(__file__).with_name("kernels.bitcode"), RELAXED)
+compiled, part, written_out = family.kernel, family.part, family.written_out
 
 
-def part(function: Callable[..., Any]) -> Callable[..., Any]:
-    """``function`` for use inside kernels only: no entry from Python and no file of its own, which saves compiling.
-
-    Always inlined. A part that is called would be found in the memory of the process, and is not the same machine code
-    in one that has compiled it and in one that has loaded the kernel: sums would differ in the last digits.
-    """
-    options = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "forceinline": True}
-    kernel: Callable[..., Any] = njit(fastmath=RELAXED, **options)(function)
-    return kernel
-
-
-def written_out(function: Callable[..., Any]) -> Callable[..., Any]:
-    """``function`` for use in one place of one kernel, as if its lines stood there: compiled once, not also by itself.
-
-    For long ones. Short parts compile sooner as machine code that is inlined.
-    """
-    kernel: Callable[..., Any] = njit(fastmath=RELAXED, inline="always")(function)
-    return kernel
-
-
-@intrinsic  # type: ignore[untyped-decorator]  # numba has no types
+@Primitive
 def take_next(typing_context: Any, counter: Any) -> Any:
     """``counter[0]``, an integer of 64 bits, and one more for whoever comes next: no two threads get the same."""
+    from numba import types
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         array = context.make_array(signature.args[0])(context, builder, arguments[0])
         return builder.atomic_rmw("add", array.data, context.get_constant(types.int64, 1), "seq_cst")
 
     return types.int64(counter), generate
+
+
+@Primitive
+def matrix_product(typing_context: Any, gemm: Any, left: Any, right: Any, out: Any) -> Any:
+    """``out = left @ right.T`` by BLAS, whose function for it is at the address ``gemm`` (:func:`address_of_gemm`).
+
+    BLAS goes by columns: for it the rows of ``out`` are the columns of ``right left'``.
+    """
+    from llvmlite import ir
+    from numba import types
+    from numba.core import cgutils
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        whole, number = ir.IntType(32), context.get_value_type(signature.args[3].dtype)
+        arrays = [
+            context.make_array(kind)(context, builder, value)
+            for kind, value in zip(signature.args[1:], arguments[1:], strict=True)
+        ]
+        (rows, inner), (columns, _) = (cgutils.unpack_tuple(builder, array.shape, 2) for array in arrays[:2])
+
+        def place(value: Any, kind: Any = None) -> Any:
+            value = value if kind is None else ir.Constant(kind, value)
+            return cgutils.alloca_once_value(builder, value)
+
+        m, n, k = (place(builder.trunc(size, whole)) for size in (columns, rows, inner))
+        turned, plain = place(ord("T"), ir.IntType(8)), place(ord("N"), ir.IntType(8))
+        left, right, out = (array.data for array in arrays)
+        given = [turned, plain, m, n, k, place(1.0, number), right, k, left, k, place(0.0, number), out, m]
+        kind = ir.FunctionType(ir.VoidType(), [value.type for value in given])
+        builder.call(builder.inttoptr(arguments[0], kind.as_pointer()), given)
+        return context.get_dummy_value()
+
+    return types.void(gemm, left, right, out), generate
+
+
+@cache
+def address_of_gemm(itemsize: int) -> int:
+    """Of SciPy's matrix product for floats of 4 or 8 bytes, which kernels call."""
+    from scipy.linalg import cython_blas
+
+    capsule = cython_blas.__pyx_capi__["sgemm" if itemsize == 4 else "dgemm"]
+    api, handle = ctypes.pythonapi, ctypes.py_object
+    name_of = ctypes.PYFUNCTYPE(ctypes.c_char_p, handle)(("PyCapsule_GetName", api))
+    pointer_of = ctypes.PYFUNCTYPE(ctypes.c_void_p, handle, ctypes.c_char_p)(("PyCapsule_GetPointer", api))
+    return int(pointer_of(capsule, name_of(capsule)))

@@ -209,10 +209,11 @@ class ColumnSweeps:
                 atoms[rows], previous[rows], slopes[rows], B[rows], weight, length, self.ball, points[rows], back[rows]
             )
 
-        def judge(rows: slice, wait: Callable[[], None]) -> tuple[float, float, float]:
+        def judge(rows: slice, wait: Callable[[], None]) -> Matrix:
             wait()  # for all rows of ``back``
-            found: tuple[float, float, float] = error_products(
-                A[rows] @ back, back[rows], slopes[rows], points[rows], previous[rows], float(eta), 1.0 / tau
+            found = np.empty(3)
+            error_products(
+                A[rows] @ back, back[rows], slopes[rows], points[rows], previous[rows], eta, 1.0 / tau, found
             )
             return found
 
@@ -222,8 +223,8 @@ class ColumnSweeps:
             bent[i] = more[i]()
 
         first = [*(partial(step, rows) for rows in slices), *(partial(add, i) for i in range(len(more)))]
-        squares, along, onwards = zip(*team.each_after(first, judge, slices), strict=True)
-        numbers = Numbers(tau * math.sqrt(sum(squares)), tau * sum(along), change + sum(bent) + sum(onwards))
+        square, along, onwards = np.sum(team.each_after(first, judge, slices), axis=0).tolist()
+        numbers = Numbers(tau * math.sqrt(square), tau * along, change + sum(bent) + onwards)
         return Candidate(atoms.copy().T, prox_point=points.T, tau=tau, numbers=numbers), sum(bent)
 
 

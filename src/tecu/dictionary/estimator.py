@@ -31,12 +31,9 @@ from tecu.dictionary.solvers import Plan, plan
 from tecu.dictionary.validation import validated
 from tecu.dictionary.wholeness import PAST, all_or_nothing
 from tecu.dictionary.workers import workers
-from tecu.kernel_cache import announce_compiling
 from tecu.state import Result
 
 log = logging.getLogger("tecu")
-
-KERNELS = ("tecu.dictionary", "dictionary learning", "some seconds")
 
 
 class L0DictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sklearn has no types
@@ -166,7 +163,6 @@ class L0DictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         if is_chunked(X):
             from tecu.dictionary.chunked import fitting
 
-            announce_compiling(*KERNELS)
             doubt_penalty(self, fitting.fit(self, X))
             return self
         X = validated(self, X, reset=True)
@@ -177,7 +173,6 @@ class L0DictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         saved = saved_fit(None if self.checkpoint is None else Path(self.checkpoint))
         if saved is not None and saved.origin.seed is not None and not isinstance(self.random_state, numbers.Integral):
             seed = saved.origin.seed  # another one was drawn now
-        announce_compiling(*KERNELS)
         with workers(checked.threads) as team:
             planned = plan(
                 self.solver, rows, checked.coder, checked.n_components, ball=checked.ball, seed=seed,
@@ -236,7 +231,6 @@ class L0DictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         rows = Rows(X, None if first else self.components_.dtype)
         checked = checked_parameters(self, rows, None if first else self.penalty_)
         check_batch(self, rows, checked, first)
-        announce_compiling(*KERNELS)
         if first:
             self.components_, self.n_replaced_ = first_atoms(self, rows, checked)
             self.n_iter_ = 0

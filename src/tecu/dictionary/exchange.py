@@ -35,9 +35,11 @@ def exchanged(Y: Matrix, D: Matrix, gram: Matrix, start: Any, coder: Coder) -> A
     if coder.lower == -np.inf and coder.upper == np.inf:
         from tecu.dictionary.kernels_exchange import exchange_codes
 
+        short = min(cap, D.shape[1])
         exchange_codes(
             gram, Y64 @ D64.T, 0.5 * np.einsum("ij,ij->i", Y64, Y64), start.indptr, start.indices, float(coder.penalty),
-            min(cap, D.shape[1]), PIVOT, MOVES, 2 if (coder.n_nonzero or np.inf) <= SHORT else 1, ACCURACY, *written,
+            short, PIVOT, MOVES, 2 if (coder.n_nonzero or np.inf) <= SHORT else 1, ACCURACY, *written,
+            np.empty((short + 4, short)), np.empty((short + 4, len(D))), np.empty((2, short), np.int32),
         )  # fmt: skip
     else:
         from tecu.dictionary.kernels_within import exchange_within
@@ -45,6 +47,8 @@ def exchanged(Y: Matrix, D: Matrix, gram: Matrix, start: Any, coder: Coder) -> A
         exchange_within(
             gram, Y64 @ D64.T, start.indptr, start.indices, start.data.astype(np.float64), float(coder.penalty), cap,
             float(coder.lower), float(coder.upper), MOVES, TRIES, CANDIDATES, ACCURACY, *written,
+            np.empty((cap + 5, cap)), np.empty((2, len(D))), np.empty((3, cap), np.int32), np.empty(cap, bool),
+            np.empty(cap, np.int64),
         )  # fmt: skip
     found = codes.csr(len(D)).astype(start.dtype)
     return better_rows(found, start, *(values(Y64, D64, some, coder.penalty) for some in (found, start)))

@@ -1,6 +1,6 @@
 """Compiled parts of the dictionary update: totals ``A = W'W``, ``B = W'Y`` from sparse codes, and the column sweep.
 
-Atoms and samples are rows here. Readable twins are in ``plain.py``. This module imports numba: import it lazily.
+Atoms and samples are rows here. Readable twins are in ``plain.py``.
 """
 
 from __future__ import annotations
@@ -14,14 +14,24 @@ import numpy as np
 from tecu.dictionary.compiled import compiled
 from tecu.dictionary.kernels_code import _subtract_rows
 from tecu.dictionary.workers import Workers
+from tecu.kernels.words import Double, DoubleMatrix, Doubles, Flag, Indices, Integer, Matrix, Number, Totals, Vector
 
 Changes = Sequence[tuple[Any, Any, float]]
 
 
 @compiled
 def _add_rows(
-    indptr: Any, indices: Any, data: Any, Y: Any, weight: Any, fold: Any, A: Any, B: Any, first: Any, end: Any
-) -> Any:
+    indptr: Indices,
+    indices: Indices,
+    data: Vector,
+    Y: Matrix,
+    weight: Double,
+    fold: Flag,
+    A: Totals,
+    B: Totals,
+    first: Integer,
+    end: Integer,
+) -> None:
     n = Y.shape[1]
     twice = 2 if fold else 1
     for p in range(Y.shape[0]):
@@ -61,7 +71,7 @@ def add_totals_of(changes: Changes, A: Any, B: Any, fold: bool, atoms: slice) ->
 
 
 @compiled
-def unfold(folded: Any, A: Any, first: Any, end: Any) -> Any:
+def unfold(folded: DoubleMatrix, A: Matrix, first: Integer, end: Integer) -> None:
     """The symmetric matrix behind a folded one, tile by tile: the rows ``first`` to ``end`` of the upper triangle."""
     m = folded.shape[0]
     half = folded.dtype.type(0.5)
@@ -77,7 +87,7 @@ def unfold(folded: Any, A: Any, first: Any, end: Any) -> Any:
 
 
 @compiled
-def inner_product(left: Any, right: Any, upper: Any, first: Any, end: Any) -> Any:
+def inner_product(left: DoubleMatrix, right: Matrix, upper: Flag, first: Integer, end: Integer) -> Double:
     """``<left, right>`` of the rows ``first`` to ``end``, or of their ``upper`` triangle, in float64."""
     total = 0.0
     for i in range(first, end):
@@ -88,7 +98,9 @@ def inner_product(left: Any, right: Any, upper: Any, first: Any, end: Any) -> An
 
 
 @compiled
-def misfits(indptr: Any, indices: Any, data: Any, Y: Any, D: Any, rows: Any, squares: Any) -> Any:
+def misfits(
+    indptr: Indices, indices: Indices, data: Vector, Y: Matrix, D: Matrix, rows: Matrix, squares: Doubles
+) -> None:
     """``||y - D'w||^2`` of each sample in float64, for sorted sparse codes.
 
     ``rows`` gets the misfits themselves where it has room for all of them; with one row it is scratch.
@@ -107,16 +119,15 @@ def misfits(indptr: Any, indices: Any, data: Any, Y: Any, D: Any, rows: Any, squ
 
 @compiled
 def sweep_block(
-    D: Any, previous: Any, first: Any, U: Any, A: Any, B: Any, eta: Any, ball: Any, sparse: Any,
-    changes: Any, used: Any, weights: Any,
-) -> Any:  # fmt: skip
+    D: Matrix, previous: Matrix, first: Integer, U: Matrix, A: Matrix, B: Matrix, eta: Number, ball: Flag, sparse: Flag,
+    changes: Matrix, used: Indices, weights: Vector,
+) -> Double:  # fmt: skip
     """Exact minimisation over the atoms ``first, first + 1, ...`` one after the other; returns by how much it descends.
 
     On entry ``U = B_J - A_J D`` for the block ``J``; the atoms of ``D`` in ``J`` are replaced, and ``U`` is used
     up. With ``sparse`` it is summed here, atom by atom, over the entries of ``A`` that are not zero. On the sphere the
-    objective is ``-<v, d>`` in one atom, on the ball ``(A_jj + eta)/2 ||d||^2 - <v, d>``. The last three are scratch,
-    made by the caller because that compiles sooner: by atoms of the block (with ``sparse`` one) and features, finite;
-    ``0, 1, ..., m``; ``m`` numbers.
+    objective is ``-<v, d>`` in one atom, on the ball ``(A_jj + eta)/2 ||d||^2 - <v, d>``. The last three are scratch:
+    by atoms of the block (with ``sparse`` one) and features, finite; ``0, 1, ..., m``; ``m`` numbers.
     """
     size, n = U.shape
     m = D.shape[0]

@@ -1,22 +1,18 @@
-"""Compiled parts of audits and tests: how far codes are from their own prox point, entries of a gradient.
-
-This module imports numba: import it lazily.
-"""
+"""Compiled parts of audits and tests: how far codes are from their own prox point, entries of a gradient."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 
 from tecu.dictionary.compiled import compiled
+from tecu.kernels.words import Double, Indices, Integers, Matrix, Number, Vector
 
 
 @compiled
 def own_prox_gap(
-    slopes: Any, indptr: Any, indices: Any, data: Any, old_indptr: Any, old_indices: Any, old_data: Any, eta: Any,
-    tau: Any, weight: Any,
-) -> Any:  # fmt: skip
+    slopes: Matrix, indptr: Indices, indices: Indices, data: Vector, old_indptr: Indices, old_indices: Indices,
+    old_data: Vector, eta: Number, tau: Double, weight: Double,
+) -> Double:  # fmt: skip
     """``||u - prox(u - grad phi(u) / tau)||^2`` of some samples, for the ``prox`` of ``weight ||.||_0``.
 
     ``phi`` is ``H + eta/2 ||u - old||^2``. On entry ``slopes`` is minus the gradient of ``H`` at ``u``; it is used up.
@@ -46,7 +42,7 @@ def own_prox_gap(
 
 
 @compiled
-def products_at(left: Any, right: Any, rows: Any, columns: Any, products: Any) -> Any:
+def products_at(left: Matrix, right: Matrix, rows: Integers, columns: Integers, products: Vector) -> None:
     """``<left_i, right_j>`` for some pairs ``(i, j)``."""
     for k in range(rows.size):
         a, b = left[rows[k]], right[columns[k]]

@@ -1,22 +1,18 @@
-"""The compiled search for clusters among unit vectors. Its readable twin is in the tests.
-
-This module imports numba: import it lazily.
-"""
+"""The compiled search for clusters among unit vectors. Its readable twin is in the tests."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 
 from tecu.dictionary.compiled import compiled
+from tecu.kernels.words import Double, Flags, Integer, Integers, Matrix, Vector
 
 
 @compiled
 def add_up_clusters(
-    unit: Any, cosines: Any, similar: Any, least: Any, refinements: Any, free: Any, near: Any, members: Any, signs: Any,
-    sums: Any,
-) -> Any:  # fmt: skip
+    unit: Matrix, cosines: Matrix, similar: Double, least: Integer, refinements: Integer, free: Flags, near: Vector,
+    members: Integers, signs: Vector, sums: Matrix,
+) -> Integer:  # fmt: skip
     """The signed sum of each cluster among the rows of ``unit``; returns how many rows of ``sums``, zeros, were used.
 
     From each vector that is still ``free`` (as are all, at first) a cluster begins: the free ones whose ``|cosine|``

@@ -3,7 +3,7 @@
 Every coder works on ``q(w) = 1/2 w'Gw - c'w + penalty ||w||_0`` for one sample, ``G`` the Gram matrix of the atoms
 and ``c`` the sample's correlations with them. A proximal term ``eta/2 ||w - w_prev||^2`` is part of it: ``shift = eta``
 is added to the diagonal of ``G``, and the caller adds ``eta w_prev`` to ``c``. Readable twins are in ``plain.py``.
-This module imports numba: import it lazily.
+
 """
 
 from __future__ import annotations

@@ -1,44 +1,44 @@
 """Compiled exact coordinate descent on ``q(w) = 1/2 w'Gw - c'w + penalty ||w||_0`` over a box, sample by sample.
 
 Slower than refit, drop and insert, but it takes bounds on the codes and a limit on their number. A readable twin is in
-``plain.py``. This module imports numba: import it lazily.
+``plain.py``.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from tecu.dictionary.compiled import compiled
+from tecu.kernels.words import Double, Doubles, Indices, Integer, Matrix, Number, Vector
 
 
 @compiled
 def descend_codes(
-    G: Any,
-    shift: Any,
-    C: Any,
-    starts: Any,
-    old: Any,
-    old_values: Any,
-    penalty: Any,
-    cap: Any,
-    lower: Any,
-    upper: Any,
-    moves: Any,
-    accuracy: Any,
-    indices: Any,
-    values: Any,
-    ends: Any,
-) -> Any:
+    G: Matrix,
+    shift: Number,
+    C: Matrix,
+    starts: Indices,
+    old: Indices,
+    old_values: Vector,
+    penalty: Double,
+    cap: Integer,
+    lower: Double,
+    upper: Double,
+    moves: Integer,
+    accuracy: Double,
+    indices: Indices,
+    values: Vector,
+    ends: Indices,
+    w: Doubles,
+) -> None:
     """At most ``moves`` exact coordinate moves a sample, always the one that lowers ``q`` most.
 
     ``C`` holds ``Y D`` on entry; ``shift`` times the old code is added here. A coordinate's best value is
     ``w_j + r_j / G_jj`` cut to ``[lower, upper]``, or zero; a sample with ``cap`` non-zeros gets no new one. It ends
-    when no move gains more than ``accuracy`` times what the sample has gained so far.
+    when no move gains more than ``accuracy`` times what the sample has gained so far. ``w`` is scratch, a zero for each
+    atom.
     """
     samples, m = C.shape
-    w = np.zeros(m)
     written = 0
     for p in range(samples):
         r = C[p]
@@ -75,7 +75,7 @@ def descend_codes(
             if place < 0:
                 break
             x = w[place]
-            step = C.dtype.type(target - x)
+            step = r.dtype.type(target - x)
             row = G[place]
             for i in range(m):
                 r[i] -= step * row[i]

@@ -2,22 +2,29 @@
 
 Atoms are rows. A thread that calls NumPy for each of these sums waits for the interpreter's lock longer than they take.
 Tests compare them with what the engine finds by itself (:func:`tecu.inexact.estimate`).
-This module imports numba: import it lazily.
+
 """
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from tecu.dictionary.compiled import compiled
+from tecu.kernels.words import Double, Doubles, Flag, Matrix, Number
 
 
 @compiled
 def prox_points(
-    D: Any, previous: Any, slopes: Any, B: Any, eta: Any, step: Any, ball: Any, points: Any, back: Any
-) -> Any:
+    D: Matrix,
+    previous: Matrix,
+    slopes: Matrix,
+    B: Matrix,
+    eta: Number,
+    step: Number,
+    ball: Flag,
+    points: Matrix,
+    back: Matrix,
+) -> None:
     """``u~ = prox(d - step grad phi(d))`` of each atom on the unit sphere (or in the ball), and ``d - u~``.
 
     On entry ``slopes`` is ``A D``; on return it is ``grad phi(D) = A D - B + eta (D - previous)``.
@@ -41,8 +48,17 @@ def prox_points(
 
 
 @compiled
-def error_products(products: Any, back: Any, slopes: Any, points: Any, previous: Any, eta: Any, step: Any) -> Any:
-    """``||e/tau||^2``, ``<e/tau, u~ - previous>`` and the change of ``phi`` from ``d`` on to ``u~``, for some atoms.
+def error_products(
+    products: Matrix,
+    back: Matrix,
+    slopes: Matrix,
+    points: Matrix,
+    previous: Matrix,
+    eta: Double,
+    step: Double,
+    found: Doubles,
+) -> None:
+    """``||e/tau||^2``, ``<e/tau, u~ - previous>`` and the change of ``phi`` from ``d`` to ``u~``, ``found`` for atoms.
 
     With ``r = d - u~``, in ``back``, and ``products`` ``= A r``: the second derivative of ``phi`` applied to ``r`` is
     ``c = A r + eta r``, so ``e = tau r - c``, ``tau = 1 / step``, and the change is ``<r, c> / 2 - <r, grad phi(d)>``.
@@ -58,4 +74,4 @@ def error_products(products: Any, back: Any, slopes: Any, points: Any, previous:
             along += e * (np.float64(points[j, f]) - np.float64(previous[j, f]))
             bent += r * c
             sloping += r * np.float64(slopes[j, f])
-    return square, along, 0.5 * bent - sloping
+    found[0], found[1], found[2] = square, along, 0.5 * bent - sloping

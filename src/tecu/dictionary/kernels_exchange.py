@@ -1,37 +1,39 @@
 """Compiled exchange of atoms: insert, drop or swap one atom of a code at a time, each time the move that gains most.
 
 For new samples only: nothing that ``fit`` needs is compiled here. Notation as in ``kernels_code``, in float64:
-``q(w) = 1/2 w'Gw - c'w + penalty ||w||_0``. This module imports numba: import it lazily.
+``q(w) = 1/2 w'Gw - c'w + penalty ||w||_0``.
 """
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 
 from tecu.dictionary.compiled import compiled
 from tecu.dictionary.kernels_code import _sort, _subtract_rows
 from tecu.dictionary.kernels_polish import _border, _remove, _schur
+from tecu.kernels.words import Double, DoubleMatrix, Doubles, IndexMatrix, Indices, Integer
 
 
 @compiled
 def exchange_codes(
-    G: Any,
-    C: Any,
-    half_squares: Any,
-    starts: Any,
-    old: Any,
-    penalty: Any,
-    cap: Any,
-    floor: Any,
-    moves: Any,
-    attempts: Any,
-    accuracy: Any,
-    indices: Any,
-    values: Any,
-    ends: Any,
-) -> Any:
+    G: DoubleMatrix,
+    C: DoubleMatrix,
+    half_squares: Doubles,
+    starts: Indices,
+    old: Indices,
+    penalty: Double,
+    cap: Integer,
+    floor: Double,
+    moves: Integer,
+    attempts: Integer,
+    accuracy: Double,
+    indices: Indices,
+    values: Doubles,
+    ends: Indices,
+    numbers: DoubleMatrix,
+    wide: DoubleMatrix,
+    supports: IndexMatrix,
+) -> None:
     r"""At most ``moves`` moves a sample from the support it has, each with a refit, always the one that lowers ``q``
     most; none that gains less than ``accuracy`` times ``|q|``.
 
@@ -42,13 +44,15 @@ def exchange_codes(
 
     A sample is left when what it has left, ``half_squares + q - penalty ||w||_0``, is no more than the penalty; one
     with more than ``cap`` atoms gets no code. The second of two ``attempts`` begins with none, and its first ``cap``
-    moves take no atom of the first code; the better code is kept.
+    moves take no atom of the first code; the better code is kept. The last three are scratch: ``cap + 4`` rows of
+    ``cap``, as many of the atoms, and 2 of ``cap``.
     """
     samples, m = C.shape
-    inverse, h = np.empty((cap, cap)), np.empty((cap, m))
-    r, d, g, v, w = np.empty(m), np.empty(m), np.empty(cap), np.empty(cap), np.empty(cap)
-    zeros, kept, kept_w = np.zeros(m), np.empty(cap, np.int32), np.empty(cap)
-    support, diagonal, shift = np.empty(cap, np.int32), np.diag(G).copy(), 0.0
+    inverse, g, v, w, kept_w = numbers, numbers[cap], numbers[cap + 1], numbers[cap + 2], numbers[cap + 3]
+    h, r, d, zeros, diagonal = wide, wide[cap], wide[cap + 1], wide[cap + 2], wide[cap + 3]
+    support, kept, shift = supports[0], supports[1], 0.0
+    for j in range(m):
+        zeros[j], diagonal[j] = 0.0, G[j, j]
     written = 0
     for p in range(samples):
         c = C[p]
@@ -74,7 +78,8 @@ def exchange_codes(
                     break
                 best, out, into = accuracy * abs(value), np.int64(-1), np.int64(-1)
                 _subtract_rows(r, c, G, support, w, t)
-                d[:] = diagonal
+                for j in range(m):
+                    d[j] = diagonal[j]
                 for s in range(t):
                     for i in range(t):
                         v[i] = -inverse[s, i]

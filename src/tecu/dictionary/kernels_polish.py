@@ -3,7 +3,7 @@
 One kernel does both: greedy pursuit is to insert without dropping.
 
 Notation as in ``kernels_code``: ``q(w) = 1/2 w'Gw - c'w + penalty ||w||_0``, ``shift`` on the diagonal of ``G``.
-Readable twins are in ``plain.py``. This module imports numba: import it lazily.
+Readable twins are in ``plain.py``.
 """
 
 from __future__ import annotations
@@ -12,8 +12,23 @@ from typing import Any
 
 import numpy as np
 
-from tecu.dictionary.compiled import compiled, part, take_next, written_out
+from tecu.dictionary.compiled import compiled, matrix_product, part, take_next, written_out
 from tecu.dictionary.kernels_code import _largest, _sort, _subtract_rows
+from tecu.kernels.words import (
+    Bits,
+    BitVector,
+    Double,
+    DoubleMatrix,
+    Flag,
+    IndexMatrix,
+    Indices,
+    Integer,
+    IntegerMatrix,
+    Integers,
+    Matrix,
+    Number,
+    Vector,
+)
 
 
 @part
@@ -170,47 +185,48 @@ def _polish_one(
 
 @compiled
 def codes_of(
-    Y: Any,
-    D: Any,
-    G: Any,
-    shift: Any,
-    starts: Any,
-    old: Any,
-    old_values: Any,
-    mask: Any,
-    stop: Any,
-    penalty: Any,
-    cap: Any,
-    floor: Any,
-    restart: Any,
-    polish: Any,
-    edges: Any,
-    taken: Any,
-    own: Any,
-    tile: Any,
-    work: Any,
-    bits: Any,
-    numbers: Any,
-    supports: Any,
-    indices: Any,
-    values: Any,
-    ends: Any,
-    places: Any,
-    changes: Any,
-) -> Any:
+    gemm: Integer,
+    Y: Matrix,
+    D: Matrix,
+    G: Matrix,
+    shift: Number,
+    starts: Indices,
+    old: Indices,
+    old_values: Vector,
+    mask: Bits,
+    stop: Double,
+    penalty: Double,
+    cap: Integer,
+    floor: Double,
+    restart: Integer,
+    polish: Flag,
+    edges: Integers,
+    taken: Integers,
+    own: Integer,
+    tile: Matrix,
+    work: Vector,
+    bits: BitVector,
+    numbers: DoubleMatrix,
+    supports: IndexMatrix,
+    indices: Indices,
+    values: Vector,
+    ends: Indices,
+    places: IntegerMatrix,
+    changes: DoubleMatrix,
+) -> None:
     """For each sample of ``Y``: refit, drop and insert from the old support, and from none; keep the better.
 
     Samples are coded tile by tile, tile ``i`` from ``edges[i]`` to ``edges[i + 1]``. ``taken`` is how many tiles
     somebody has begun, which threads that share the samples have in common; each codes the next one as long as there
     are any and ``indices`` and ``values`` have room for a whole tile.
 
-    Correlations ``c = D y + shift old`` are made here: a thread that makes them by NumPy asks for the interpreter's
-    lock at every tile. ``restart`` 0: from none only where there is no old support; 1: also where an atom came in; 2:
-    always. ``tile`` is scratch with rows for the largest tile, ``work`` one row of it, ``bits`` the same memory as
-    integers; ``numbers`` and ``supports`` are scratch too, ``cap + 4`` and 2 rows of ``cap``, made by the caller
-    because that compiles sooner. The codes of this call are written one after the other, sorted, without zeros; sample
-    ``p`` ends at ``ends[p]``. Of tile ``i``, ``places[i]`` gets ``own`` and where its first sample begins,
-    ``changes[i]`` the change of ``q`` and how many codes are settled.
+    Correlations ``c = D y + shift old`` are made here, by BLAS at ``gemm``: a thread that makes them by NumPy asks for
+    the interpreter's lock at every tile. ``restart`` 0: from none only where there is no old support; 1: also where an
+    atom came in; 2: always. ``tile`` is scratch with rows for the largest tile, ``work`` one row of it, ``bits`` the
+    same memory as integers; ``numbers`` and ``supports`` are scratch too, ``cap + 4`` and 2 rows of ``cap``. The codes
+    of this call are written one after the other, sorted, without zeros; sample ``p`` ends at ``ends[p]``. Of tile
+    ``i``, ``places[i]`` gets ``own`` and where its first sample begins, ``changes[i]`` the change of ``q`` and how many
+    codes are settled.
 
     Without ``polish``, and from no old codes: greedy pursuit, which ends at ``cap`` atoms, when the next gain is at
     most ``stop``, or when the next atom is within ``floor`` of the span of those chosen.
@@ -223,7 +239,7 @@ def codes_of(
         if i >= edges.size - 1:
             break
         first, last = edges[i], edges[i + 1]
-        np.dot(Y[first:last], D.T, tile[: last - first])
+        matrix_product(gemm, Y[first:last], D, tile[: last - first])
         places[i, 0], places[i, 1] = own, place
         change, settled = 0.0, np.int64(0)
         for p in range(first, last):

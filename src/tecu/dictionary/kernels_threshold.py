@@ -1,48 +1,50 @@
 """The compiled prox-linear step of sparse codes under ``penalty ||w||_0``.
 
-This module imports numba: import it lazily. Its readable twin is ``terms.L0.prox(w - gradient / gamma, 1 / gamma)``.
+Its readable twin is ``terms.L0.prox(w - gradient / gamma, 1 / gamma)``.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from tecu.dictionary.compiled import compiled
+from tecu.kernels.words import BitMatrix, Bits, BitVector, Doubles, Indices, Integer, Matrix, Number, Vector
 
 BLOCK = 64  # gradient entries compared at a time
 
 
 @compiled
 def hard_step(
-    starts: Any,
-    old: Any,
-    old_values: Any,
-    first: Any,
-    gradient: Any,
-    bits: Any,
-    mask: Any,
-    least: Any,
-    scale: Any,
-    threshold: Any,
-    indices: Any,
-    values: Any,
-    ends: Any,
-) -> Any:
+    starts: Indices,
+    old: Indices,
+    old_values: Vector,
+    first: Integer,
+    gradient: Matrix,
+    bits: BitMatrix,
+    mask: Bits,
+    least: Bits,
+    scale: Number,
+    threshold: Number,
+    indices: Indices,
+    values: Vector,
+    ends: Indices,
+    slopes: Vector,
+    tops: BitVector,
+    found: Doubles,
+) -> Integer:
     """``w + scale gradient`` where it is larger than ``threshold`` in size, row by row, as sorted sparse entries.
 
     ``least`` (an integer) has the bits of the smallest slope that could pass where ``w = 0``; whole blocks below it are
-    passed over. On return row ``i`` of the piece ends at ``ends[i]``. Returned are the entries in all, ``<gradient,
-    move>`` and ``||move||^2``. ``gradient`` is used up.
+    passed over. On return row ``i`` of the piece ends at ``ends[i]``, and ``found`` is ``<gradient, move>`` and
+    ``||move||^2``; returned are the entries in all. ``gradient`` is used up; ``slopes`` and ``tops`` are scratch, an
+    entry for each atom and for each block of them and one more.
     """
     rows, m = gradient.shape
     whole = m // BLOCK
-    slopes, tops = np.empty(m, gradient.dtype), np.empty(whole + 1, bits.dtype)
     one = gradient.dtype.type
     integer = bits.dtype.type  # of 32 bits numba makes 64 wherever it may, at a third of the speed
     huge = one(np.inf)
-    count = 0
+    count = np.int64(0)
     slope, square = 0.0, 0.0
     for p in range(rows):
         g, b = gradient[p], bits[p]
@@ -78,4 +80,5 @@ def hard_step(
                 slope += here * change
                 square += change * change
         ends[p] = count
-    return count, slope, square
+    found[0], found[1] = slope, square
+    return count

@@ -1,7 +1,7 @@
 """Compiled exchange of atoms within bounds: refit, insert, drop or swap one atom of a code at a time while that pays.
 
 As ``kernels_exchange``, but each refit is a least-squares problem over a box, so no gain is known before it is tried.
-This module imports numba: import it lazily.
+
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import numpy as np
 
 from tecu.dictionary.compiled import compiled, written_out
 from tecu.dictionary.kernels_code import _sort, _subtract_rows
+from tecu.kernels.words import Double, DoubleMatrix, Doubles, Flags, IndexMatrix, Indices, Integer, Integers
 
 
 @written_out
@@ -87,34 +88,39 @@ def _refit_within(
 
 @compiled
 def exchange_within(
-    G: Any,
-    C: Any,
-    starts: Any,
-    old: Any,
-    old_values: Any,
-    penalty: Any,
-    cap: Any,
-    lower: Any,
-    upper: Any,
-    moves: Any,
-    tries: Any,
-    candidates: Any,
-    accuracy: Any,
-    indices: Any,
-    values: Any,
-    ends: Any,
-) -> Any:
+    G: DoubleMatrix,
+    C: DoubleMatrix,
+    starts: Indices,
+    old: Indices,
+    old_values: Doubles,
+    penalty: Double,
+    cap: Integer,
+    lower: Double,
+    upper: Double,
+    moves: Integer,
+    tries: Integer,
+    candidates: Integer,
+    accuracy: Double,
+    indices: Indices,
+    values: Doubles,
+    ends: Indices,
+    numbers: DoubleMatrix,
+    wide: DoubleMatrix,
+    supports: IndexMatrix,
+    free: Flags,
+    places: Integers,
+) -> None:
     """At most ``moves`` moves a sample from the code it has; none that gains less than ``accuracy`` times ``|q|``.
 
     First it is refit and, below ``cap`` atoms, one of the ``candidates`` that gain most by themselves is inserted. If
     that does not pay, one of the ``tries`` atoms that would be missed least is dropped, the rest refit, and a candidate
-    put in its place; the first atom with one that pays goes. A sample with more than ``cap`` atoms gets no code.
+    put in its place; the first atom with one that pays goes. A sample with more than ``cap`` atoms gets no code. The
+    last five are scratch: ``cap + 5`` rows of ``cap``, 2 of the atoms, 3 of ``cap``, ``cap`` truth values and places.
     """
     samples, m = C.shape
-    A, r, x = np.empty((cap, cap)), np.empty(m), np.empty(cap)
-    w, trial, losses = np.empty(cap), np.empty(cap), np.empty(cap)
-    support, tried, first = np.empty(cap, np.int32), np.empty(cap, np.int32), np.empty(cap, np.int32)
-    free, places, start, gains = np.empty(cap, np.bool_), np.empty(cap, np.int64), np.empty(cap), np.empty(m)
+    A, x, w, trial = numbers, numbers[cap], numbers[cap + 1], numbers[cap + 2]
+    losses, start, r, gains = numbers[cap + 3], numbers[cap + 4], wide[0], wide[1]
+    support, tried, first = supports[0], supports[1], supports[2]
     written = 0
     for p in range(samples):
         c = C[p]

@@ -75,6 +75,6 @@ def _objective(Y: Matrix, atoms: Matrix, coder: Coder) -> float:
     D = _units(atoms).astype(Y.dtype)
     strategy = strategy_of(coder, min(D.shape))
     W = strategy.from_scratch(Y, D, D @ D.T)
-    sweep(D, D, (W.T @ W).toarray(), np.ascontiguousarray(W.T @ Y))
+    sweep(D, D, (W.T @ W).toarray(order="C"), np.ascontiguousarray(W.T @ Y))
     W = strategy.from_scratch(Y, D, D @ D.T)
     return float(np.sum(values(Y.astype(np.float64), D.astype(np.float64), W, coder.penalty)))

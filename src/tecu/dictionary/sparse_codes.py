@@ -79,7 +79,7 @@ class SparseCodes(AnchoredFactor):
 
 def _hard_step(residual: Matrix, D: Matrix, codes: Any, rows: slice, term: terms.L0, gamma: float) -> tuple[Any, ...]:
     """Indices, values and row lengths of the new codes of some samples, ``<gradient, move>`` and ``||move||^2``."""
-    from tecu.dictionary.kernels_threshold import hard_step
+    from tecu.dictionary.kernels_threshold import BLOCK, hard_step
 
     number = residual.dtype.type
     m = D.shape[1]
@@ -90,14 +90,15 @@ def _hard_step(residual: Matrix, D: Matrix, codes: Any, rows: slice, term: terms
     tile = np.empty((size, m), number)
     indices, values = np.empty(tile.size, codes.indices.dtype), np.empty(tile.size, number)
     ends = np.zeros(size + 1, codes.indptr.dtype)
-    pieces, slope, square = [], 0.0, 0.0
+    scratch = np.empty(m, number), np.empty(m // BLOCK + 1, mask.dtype)
+    pieces, found, sums = [], np.empty(2), np.zeros(2)
     for first in range(0, len(residual), size):
         part = residual[first : first + size]
         gradient = np.matmul(part, D, out=tile[: len(part)])
-        count, along, moved = hard_step(
+        count = hard_step(
             codes.indptr, codes.indices, codes.data, rows.start + first, gradient, gradient.view(mask.dtype), mask,
-            least, number(-1.0 / gamma), threshold, indices, values, ends[1:],
+            least, -1.0 / gamma, threshold, indices, values, ends[1:], *scratch, found,
         )  # fmt: skip
         pieces.append((indices[:count].copy(), values[:count].copy(), np.diff(ends[: len(part) + 1])))
-        slope, square = slope + along, square + moved
-    return *(np.concatenate([piece[i] for piece in pieces]) for i in range(3)), slope, square
+        sums += found
+    return *(np.concatenate([piece[i] for piece in pieces]) for i in range(3)), *sums.tolist()

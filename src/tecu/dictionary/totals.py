@@ -187,7 +187,7 @@ def misfits_of(Y: Matrix, codes: Any, D: Matrix) -> tuple[Matrix, Matrix]:
     from tecu.dictionary.kernels_atoms import misfits
 
     rows, squares = np.empty(Y.shape, D.dtype), np.empty(len(Y))
-    misfits(codes.indptr, codes.indices, codes.data, Y, D, rows, squares)
+    misfits(codes.indptr, codes.indices, codes.data, np.asarray(Y, D.dtype, order="C"), D, rows, squares)
     return rows, squares
 
 
@@ -195,7 +195,7 @@ def half_misfit(Y: Matrix, codes: Any, atoms: Matrix, team: Workers | None = Non
     """``1/2 ||Y - codes @ atoms||^2``, summed in float64."""
     from tecu.dictionary.kernels_atoms import misfits
 
-    squares, indptr, indices = np.empty(len(Y)), codes.indptr, codes.indices
+    squares, indptr, indices, Y = np.empty(len(Y)), codes.indptr, codes.indices, np.asarray(Y, atoms.dtype, order="C")
     if not is_for_kernels(codes):
         misfit = codes @ atoms - Y
         return 0.5 * float(inner(misfit, misfit))

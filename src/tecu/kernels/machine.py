@@ -1,0 +1,104 @@
+"""From LLVM's language to machine code for this processor, by llvmlite alone.
+
+numba has optimised the bitcode, loops are vectorised: what is left to do takes a fraction of a second a kernel.
+"""
+
+from __future__ import annotations
+
+import platform
+import sys
+from functools import lru_cache
+from threading import RLock
+from typing import Any
+
+import llvmlite.binding as llvm
+
+OF_NUMBA = ("NRT_", "numba", "Py", "_Py")
+"""Functions that are there while numba is, but not in a later process."""
+
+_lock = RLock()
+_engines: list[Any] = []  # they own the memory that the code is in
+
+
+@lru_cache
+def _target() -> Any:
+    for name in ("initialize", "initialize_native_target", "initialize_native_asmprinter"):
+        try:
+            getattr(llvm, name)()
+        except (AttributeError, RuntimeError):  # newer ones do without the first and say so
+            continue
+    return llvm.Target.from_default_triple()
+
+
+def _machine() -> Any:
+    options = {"cpu": llvm.get_host_cpu_name(), "features": _features(), "opt": 3, "jit": True}
+    return _target().create_target_machine(reloc="default", codemodel="jitdefault", **options)
+
+
+@lru_cache
+def _features() -> str:
+    return str(llvm.get_host_cpu_features().flatten())
+
+
+@lru_cache
+def description() -> str:
+    """What machine code depends on beside its source: the compiler and the processor."""
+    return f"{llvm.llvm_version_info} {_target().triple} {llvm.get_host_cpu_name()} {_features()}"
+
+
+@lru_cache
+def level() -> str:
+    """The system and the kind of processor that bitcode can be made for ahead: what all of a kind have in common.
+
+    Empty where that is too little to be fast.
+    """
+    kind, features = platform.machine().lower(), llvm.get_host_cpu_features()
+    if kind in ("x86_64", "amd64") and all(features.get(name) for name in ("avx2", "fma", "bmi2", "f16c")):
+        return f"{sys.platform}-x86-64-v3"
+    return f"{sys.platform}-generic" if kind in ("aarch64", "arm64") else ""
+
+
+def bitcode(text: str) -> bytes:
+    """LLVM's language in its short form, without what nothing calls."""
+    with _lock:
+        module = llvm.parse_assembly(text)
+        builder = llvm.create_pass_builder(_machine(), llvm.create_pipeline_tuning_options(speed_level=1))
+        passes = llvm.create_new_module_pass_manager()
+        passes.add_always_inliner_pass()
+        passes.add_instruction_combine_pass()
+        passes.add_simplify_cfg_pass()
+        passes.add_dead_code_elimination_pass()
+        passes.add_global_dead_code_eliminate_pass()
+        passes.run(module, builder)
+        short: bytes = module.as_bitcode()
+        return short
+
+
+def machine_code(bitcode: bytes) -> bytes:
+    """An object file for this processor. Raises ``RuntimeError`` for bitcode of a newer compiler.
+
+    What the code would call must be there: a missing function would end the process when it is loaded.
+    """
+    with _lock:
+        module, machine = llvm.parse_bitcode(bitcode), _machine()
+        for function in module.functions:
+            name = function.name
+            if not function.is_declaration or name.startswith("llvm."):
+                continue
+            if name.startswith(OF_NUMBA) or not llvm.address_of_symbol(name):
+                raise RuntimeError(f"a kernel calls {name}, which is not there without numba")
+        code: bytes = machine.emit_object(module)
+        return code
+
+
+def loaded(code: bytes, symbol: str) -> int:
+    """The address of a function in an object file, from now on in memory."""
+    with _lock:
+        engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _machine())
+        engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+        engine.finalize_object()
+        _engines.append(engine)
+        address = int(engine.get_function_address(symbol))
+    if not address:
+        raise RuntimeError(f"an object file lacks {symbol}")
+    return address

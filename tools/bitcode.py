@@ -1,0 +1,77 @@
+"""``python tools/bitcode.py``: bitcode of all kernels, which comes with the package; prints the files.
+
+Made by numba for all processors of a kind (:func:`tecu.kernels.machine.level`), to be turned into machine code where it
+is run. A file that is up to date is left alone. Only NumPy and numba are needed: packages are entered without what
+their ``__init__`` imports.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from concurrent.futures import ProcessPoolExecutor
+from importlib import import_module
+from multiprocessing import get_context
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+ROOT = Path(__file__).parent.parent
+SOURCE = ROOT / "src"
+PACKAGES = ("tecu.dictionary",)  # each with a module ``compiled``, in which ``family`` is, and modules ``kernels_*``
+
+
+def enter(package: str) -> Path:
+    """Make a package importable without running its ``__init__``; its folder."""
+    folder = SOURCE.joinpath(*package.split("."))
+    if package not in sys.modules:
+        module = sys.modules[package] = ModuleType(package)
+        module.__path__ = [str(folder)]
+    return folder
+
+
+def family_of(package: str) -> Any:
+    """The family of a package, with all of its kernels."""
+    for path in sorted(enter(package).glob("kernels_*.py")):
+        import_module(f"{package}.{path.stem}")
+    return import_module(f"{package}.compiled").family
+
+
+def entries(family: Any, level: str) -> dict[str, tuple[Any, Any]]:
+    """The kernels of a family and their precisions, by the names of their entries; those that take longest first."""
+    kernels = sorted(family.kernels, key=lambda kernel: -len(kernel.function.__code__.co_code))
+    return {f"{kernel.name_of(key)}-{level}": (kernel, key) for kernel in kernels for key in kernel.variants()}
+
+
+def bitcode_of(package: str, name: str) -> tuple[str, bytes]:
+    """Of one entry, in a process of its own."""
+    from tecu.kernels import machine
+
+    kernel, key = entries(family_of(package), machine.level())[name]
+    made: tuple[str, bytes] = kernel.bitcode(key)
+    machine.machine_code(made[1])  # or it needs what is not there without numba
+    return made
+
+
+def main() -> None:
+    """Bring every file up to date."""
+    enter("tecu")
+    from tecu.kernels import ahead, machine
+
+    level = machine.level()
+    if not level:
+        sys.exit("there is no kind of processors like this one to make bitcode for")
+    # Read when numba is imported, which nothing has done so far.
+    os.environ.update(NUMBA_CPU_NAME=level.split("-", 1)[1], NUMBA_CPU_FEATURES="")
+    for package in PACKAGES:
+        family = family_of(package)
+        wanted = list(entries(family, level))
+        if ahead.names(family.ahead) != set(wanted):
+            with ProcessPoolExecutor(initializer=enter, initargs=("tecu",), mp_context=get_context("spawn")) as pool:
+                made = pool.map(bitcode_of, [package] * len(wanted), wanted)
+                ahead.write(family.ahead, dict(zip(wanted, made, strict=True)))
+        sys.stdout.write(f"{family.ahead.relative_to(ROOT).as_posix()}\n")
+
+
+if __name__ == "__main__":
+    main()
