@@ -7,7 +7,7 @@ from itertools import islice, pairwise
 
 import numpy as np
 import pytest
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, issparse
 
 import tecu
 from tecu import terms
@@ -329,6 +329,18 @@ def test_the_judge_sees_the_atoms_that_a_batch_was_coded_with_however_many_threa
         team.close()
     for one, two in zip(*seen, strict=True):
         np.testing.assert_allclose(one, two, atol=1e-9)
+
+
+@pytest.mark.parametrize("used", [0, 3, 40])
+def test_the_hessian_of_codes_is_the_gram_matrix_however_few_rows_a_direction_has(used):
+    rng = np.random.default_rng(5)
+    H = BatchedFactorization(rng.normal(size=(50, 8)), [slice(0, 50)])
+    z = {"W0": csr_array((50, 12)), "D": rng.normal(size=(8, 12))}
+    v = rng.normal(size=(50, 12)) * (rng.random((50, 12)) < 0.5)
+    v[rng.permutation(50)[used:]] = 0
+    product = H.restrict("W0", z).hessian(csr_array(v))
+    dense = product.toarray() if issparse(product) else product
+    np.testing.assert_allclose(dense, v @ z["D"].T @ z["D"], atol=1e-12)
 
 
 def test_threads_give_the_same_gram_matrix():

@@ -131,4 +131,4 @@ def has_few_entries(A: Matrix) -> bool:
 def filled(A: Matrix) -> float:
     """The share of the entries of totals that are not zero, by some of their rows."""
     some = A[:: max(1, len(A) // ROWS_SEEN)] != 0  # truth values: to count floats takes eight times as long
-    return int(np.count_nonzero(some)) / max(1, some.size)
+    return float(np.count_nonzero(some) / max(1, some.size))
