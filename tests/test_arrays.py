@@ -22,6 +22,17 @@ def test_distances_and_inner_products_of_sparse_arrays(densities, dtype):
     assert arrays.distance(x, x) == 0.0
 
 
+@pytest.mark.parametrize("more_rows", [False, True])
+def test_inner_products_with_whole_rows(more_rows):
+    rng = np.random.default_rng(3)
+    x, whole = sparse(rng, 0.1), rng.normal(size=sparse(rng, 0.1).shape)
+    used = np.diff(x.indptr) > 0
+    used[~used] = more_rows
+    y = csr_array(whole * used[:, None])
+    for a, b in ((x, y), (y, x)):
+        np.testing.assert_allclose(arrays.inner(a, b), np.sum(x.toarray() * whole), rtol=1e-12)
+
+
 def test_inner_products_of_arrays_that_share_their_places():
     rng = np.random.default_rng(1)
     x = sparse(rng, 0.3)

@@ -256,7 +256,8 @@ def test_tests_and_audits_in_threads_of_the_coupling_say_the_same():
     by_chance = {block for block, visit in last.items() if audit_due(0, visit.index)}
     audits = len(last) - len(by_chance)
     assert audits > 0
-    assert coupling.shared == [len(last), audits + len(last)]  # the tests of the start; those of the end, and audits
+    # The start is checked beside the fingerprint, then tested; tests of the end, and audits.
+    assert coupling.shared == [2, len(last), audits + len(last)]
     assert [visit.audited for visit in shared.state.visits] == [visit.audited for visit in alone.state.visits]
     assert shared.state.checks == alone.state.checks
     assert shared.certificate.verdict is alone.certificate.verdict

@@ -115,12 +115,19 @@ def _sparse_inner(x: Array, y: Array) -> float:
     if not is_sparse(x):
         x, y = y, x
     if not is_sparse(y):  # only the stored entries of x count
-        rows = np.repeat(np.arange(x.shape[0]), np.diff(x.indptr))
-        return _flat_inner(x.data, host(y)[rows, x.indices])
+        return _flat_inner(x.data, host(y)[_rows_of_entries(x), x.indices])
     same = x.format == y.format == "csr" and _same(x.indptr, y.indptr) and _same(x.indices, y.indices)
     if same and x.has_canonical_format:
         return _flat_inner(x.data, y.data)
+    if x.format == y.format == "csr" and x.shape == y.shape and y.has_canonical_format:
+        rows = _rows_of_entries(x)
+        if np.all(np.diff(y.indptr)[rows] == y.shape[1]):  # where x has entries y has whole rows, as products have
+            return _flat_inner(x.data, y.data[y.indptr[rows] + x.indices])
     return float(x.multiply(y).sum(dtype=np.float64))
+
+
+def _rows_of_entries(x: Array) -> np.ndarray[Any, Any]:
+    return np.repeat(np.arange(x.shape[0]), np.diff(x.indptr))
 
 
 def _same(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> bool:

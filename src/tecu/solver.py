@@ -179,8 +179,8 @@ class Solver:
     def _begin(self, start: Any, trail: Trail) -> State:
         if isinstance(start, Result):
             start = start.state
-        mark = self.fingerprint()
         if isinstance(start, State):
+            mark = self.fingerprint()
             if start.fingerprint != mark:
                 other = " and the ".join(differing(start.fingerprint, mark, SETTINGS)) or "problem"
                 raise ForeignState(
@@ -191,7 +191,8 @@ class Solver:
             require_value(self.problem, start)
             trail.log = list(start.visits)  # somebody else may go on from the same state
             return start
-        z = self.problem.check_start(start)
+        first: list[Callable[[], Any]] = [self.fingerprint, partial(self.problem.check_start, start)]
+        mark, z = self.problem.each(call, first)
         for block, update in self.updates.items():
             if isinstance(update, Proximal):
                 sub = SubProblem.of(self.problem, block, z, update.eta)

@@ -7,13 +7,14 @@ from itertools import islice, pairwise
 
 import numpy as np
 import pytest
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, issparse
 
 import tecu
 from tecu import terms
 from tecu.dictionary import coding, make_sparse_data, online, plain, replacement, sweeps
 from tecu.dictionary.coupling import BatchedFactorization
 from tecu.dictionary.embedded import ColumnSweeps
+from tecu.dictionary.judged import Judged, Worst
 from tecu.dictionary.online import Coder
 from tecu.dictionary.replacement import free_slots, replace_atoms
 from tecu.dictionary.rows import Rows
@@ -317,8 +318,8 @@ def test_the_judge_sees_the_atoms_that_a_batch_was_coded_with_however_many_threa
     for threads in (1, 2):
         team = Workers(threads)
         learner = online.OnlineDictionary(D, online.Coder(0.01), team=team)
-        judged = online.Judged(D)
-        learner.absorb(lambda piece: Y[piece], len(Y), 0.0, judged=judged)
+        judged = Judged(D)
+        learner.absorb(learner.begin(Y), 0.0, judged)
         assert np.abs(learner.D - D).max() > 1e-3  # it has been swept over
         squares = judged.largest_misfits()[1]
         seen.append((judged.energy, squares, learner.D))
@@ -329,6 +330,18 @@ def test_the_judge_sees_the_atoms_that_a_batch_was_coded_with_however_many_threa
         team.close()
     for one, two in zip(*seen, strict=True):
         np.testing.assert_allclose(one, two, atol=1e-9)
+
+
+@pytest.mark.parametrize("used", [0, 3, 40])
+def test_the_hessian_of_codes_is_the_gram_matrix_however_few_rows_a_direction_has(used):
+    rng = np.random.default_rng(5)
+    H = BatchedFactorization(rng.normal(size=(50, 8)), [slice(0, 50)])
+    z = {"W0": csr_array((50, 12)), "D": rng.normal(size=(8, 12))}
+    v = rng.normal(size=(50, 12)) * (rng.random((50, 12)) < 0.5)
+    v[rng.permutation(50)[used:]] = 0
+    product = H.restrict("W0", z).hessian(csr_array(v))
+    dense = product.toarray() if issparse(product) else product
+    np.testing.assert_allclose(dense, v @ z["D"].T @ z["D"], atol=1e-12)
 
 
 def test_threads_give_the_same_gram_matrix():
@@ -445,7 +458,7 @@ def test_the_worst_residuals_are_kept_whatever_order_they_come_in(count):
     rng = np.random.default_rng(count)
     residuals = rng.normal(size=(150, 6))
     residuals[::7] = 0
-    worst = online.Worst(count, 6, np.float64)
+    worst = Worst(count, 6, np.float64)
     for first in range(0, 150, 60):  # in lots of two parts
         parts = np.array_split(residuals[first : first + 60], 2)
         worst.add(parts, [np.sum(part**2, axis=1) for part in parts])

@@ -85,14 +85,26 @@ class CodesOfBatch(QuadraticRestricted):
         products_at(misfits, D, rows, columns, entries)
         return np.negative(entries, out=entries)
 
-    def hessian(self, v: Any) -> Matrix:
-        """``v G``."""
+    def hessian(self, v: Any) -> Any:
+        """``v G``; of a ``v`` with few rows that are not zero, as directions of tests have, a CSR array of these.
+
+        A dense one is the largest array of all, and mostly zeros: to have the memory takes longer than the product.
+        """
         if not is_sparse(v):
             return np.asarray(v @ self.gram)
-        used = np.flatnonzero(np.diff(v.indptr))  # of a direction that is tested these are few
-        rows = type(v)((v.data, v.indices, np.append(v.indptr[used], v.indptr[-1])), shape=(len(used), v.shape[1]))
-        product = np.zeros(v.shape, self.gram.dtype)
-        product[used] = rows @ self.gram
+        stored = np.diff(v.indptr) > 0
+        used, (samples, m) = np.flatnonzero(stored), v.shape
+        rows = type(v)((v.data, v.indices, np.append(v.indptr[used], v.indptr[-1])), shape=(len(used), m))
+        found = rows @ self.gram
+        if 2 * len(used) > samples:
+            product = np.zeros(v.shape, self.gram.dtype)
+            product[used] = found
+            return product
+        index = v.indices.dtype if len(used) * m < np.iinfo(v.indices.dtype).max else np.int64
+        ends = np.append(0, np.cumsum(stored)) * m
+        whole = np.tile(np.arange(m, dtype=index), len(used))
+        product = type(v)((found.reshape(-1), whole, ends.astype(index)), shape=v.shape)
+        product.has_canonical_format = True
         return product
 
     def magnitude(self, value: float) -> float:

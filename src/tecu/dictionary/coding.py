@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import count
+from itertools import count, pairwise
 from typing import Any
 
 import numpy as np
@@ -73,10 +73,11 @@ class Codes:
         """Cut to bounds; what becomes zero goes."""
         if lower == -np.inf and upper == np.inf:
             return self
-        data = np.clip(self.data[: self.indptr[-1]], lower, upper)
+        entries = slice(self.indptr[0], self.indptr[-1])
+        data = np.clip(self.data[entries], lower, upper)
         used = data != 0
-        indptr = np.concatenate([[0], np.cumsum(used)])[self.indptr].astype(np.int32)
-        return Codes(indptr, self.indices[: len(used)][used], data[used])
+        indptr = np.concatenate([[0], np.cumsum(used)])[self.indptr - self.indptr[0]].astype(np.int32)
+        return Codes(indptr, self.indices[entries][used], data[used])
 
 
 @lru_cache(maxsize=8)
@@ -149,22 +150,43 @@ class Coding:
         return self
 
     @property
+    def pieces(self) -> list[tuple[slice, Codes]]:
+        """Tile by tile, in the order of the samples, where they were written: without a copy."""
+        found = []
+        for (own, begin), rows in zip(self._places.tolist(), _slices(self._edges), strict=True):
+            indptr = np.empty(rows.stop - rows.start + 1, np.int32)
+            indptr[0], indptr[1:] = begin, self._ends[rows]
+            found.append((rows, Codes(indptr, self._parts[own].indices, self._parts[own].data)))
+        return found
+
+    @property
     def codes(self) -> Codes:
         """All of them, in the order of the samples."""
-        begins, edges = np.empty_like(self._ends), self._edges
-        begins[1:] = self._ends[:-1]
-        begins[edges[:-1]] = self._places[:, 1]  # the first sample of a tile
-        indptr = np.zeros(len(begins) + 1, np.int32)
-        np.cumsum(self._ends - begins, dtype=np.int32, out=indptr[1:])
+        indptr = np.zeros(len(self._ends) + 1, np.int32)
+        np.cumsum(self._lengths, dtype=np.int32, out=indptr[1:])
         found = [
             (self._parts[own], slice(begin, self._ends[end - 1]))
-            for (own, begin), end in zip(self._places.tolist(), edges[1:].tolist(), strict=True)
+            for (own, begin), end in zip(self._places.tolist(), self._edges[1:].tolist(), strict=True)
         ]
         indices, data = (
             np.concatenate([getattr(part, name)[piece] for part, piece in found] or [np.empty(0, dtype)])
             for name, dtype in (("indices", np.int32), ("data", self._number))
         )
         return Codes(indptr, indices, data)
+
+    @property
+    def _lengths(self) -> Matrix:
+        """Of the codes."""
+        lengths = np.diff(self._ends, prepend=np.int32(0))
+        first = self._edges[:-1]  # samples of tiles
+        lengths[first] = self._ends[first] - self._places[:, 1]
+        return lengths
+
+    @property
+    def pairs(self) -> float:
+        """How many products of two coefficients of a sample there are."""
+        lengths = self._lengths.astype(np.float64)  # their squares leave 32 bits
+        return float(lengths @ lengths)
 
     @property
     def change(self) -> float:
@@ -175,6 +197,10 @@ class Coding:
     def unsettled(self) -> int:
         """How many codes have an atom that could be dropped or inserted with profit."""
         return len(self._ends) - int(np.sum(self._changes[:, 1]))
+
+
+def _slices(edges: Matrix) -> list[slice]:
+    return [slice(a, b) for a, b in pairwise(edges.tolist())]
 
 
 def greedy(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -18,9 +18,10 @@ from typing import Any
 import numpy as np
 
 from tecu.dictionary.coding import Codes, Coding, Matrix, tile_height
+from tecu.dictionary.judged import Judged
 from tecu.dictionary.replacement import replace_atoms
 from tecu.dictionary.rows import Rows
-from tecu.dictionary.sweeps import has_few_entries, sweep, sweep_in_halves
+from tecu.dictionary.sweeps import filled, sweep, sweep_in_halves
 from tecu.dictionary.totals import misfits_of
 from tecu.dictionary.workers import Workers
 
@@ -87,6 +88,18 @@ class Coder:
         return Coding(Y, D, gram, None, tiles, stop=stop, penalty=0.0, cap=cap, positive=self.lower >= 0)
 
 
+@dataclass(frozen=True)
+class Batch:
+    """Some samples, and their codes in the making."""
+
+    samples: Matrix
+    coding: Coding
+
+    def codes(self, coder: Coder) -> list[tuple[Codes, Matrix]]:
+        """The codes within their bounds, some at a time, each time with their samples."""
+        return [(codes.clipped(coder.lower, coder.upper), self.samples[rows]) for rows, codes in self.coding.pieces]
+
+
 class OnlineDictionary:
     """Atoms (rows of ``D``) with forgetting totals ``A = W'W`` and ``B = W'Y``.
 
@@ -112,69 +125,60 @@ class OnlineDictionary:
             np.fill_diagonal(self.A, energy)
             self.B += np.diagonal(self.A)[:, None] * self.D
 
+    def begin(self, samples: Matrix, looseness: float = 1.0, share: float = 1.0) -> Batch:
+        """A batch to be absorbed; the atoms may still change, as long as they are those of this dictionary."""
+        D = self.D
+        if self._gram is None:
+            self._gram = np.empty((len(D), len(D)), D.dtype)
+        tiles = self.team.tapering(len(samples), tile_height(len(D)), self.team.count)  # whoever asks
+        cap = max(1, D.shape[1] // 3)
+        return Batch(samples, self.coder.begin(samples, D, self._gram, tiles, cap, looseness, share))
+
     def absorb(
-        self,
-        samples: Callable[[slice], Matrix],
-        size: int,
-        keep: float,
-        looseness: float = 1.0,
-        share: float = 1.0,
-        judged: Judged | None = None,
-    ) -> None:
+        self, batch: Batch, keep: float, judged: Judged | None = None, beside: Callable[[], Any] = lambda: None
+    ) -> Any:
         """Code a batch, add it to totals of which ``keep`` is kept, sweep over the atoms.
 
         What is ``judged`` are the codes of the batch, with the atoms that it was coded with; those of the batch before
-        are sorted in meanwhile.
+        are sorted in meanwhile. Returned is the answer of a call that a thread makes ``beside`` the sweep.
         """
-        Y, codes = self._coded(samples, size, looseness, share, [] if judged is None else [judged.sort_in])
         self._forget_all(keep)
-        if judged is None:
-            self._swept(Y, codes, [])
-            return
-        before = np.diagonal(self.A).copy()
-        looks = [partial(misfits_of, Y[rows], codes.some(rows), self.D) for rows in self.team.several(size)]
-        misfits = self._swept(Y, codes, looks)
-        judged.add((np.diagonal(self.A).astype(np.float64) - before) / self.weight, misfits)
+        share = self._code(batch, judged)
+        before, codes = np.diagonal(self.A).copy(), batch.codes(self.coder)
+        looks = [] if judged is None else [partial(misfits_of, Y, some, self.D) for some, Y in codes]
+        few_pairs = max(share, batch.coding.pairs / self.A.size) < FEW_PAIRS
+        answer, *misfits = self._swept(codes, few_pairs, [beside, *looks])
+        if judged is not None:
+            judged.add((np.diagonal(self.A).astype(np.float64) - before) / self.weight, misfits)
+        return answer
 
-    def _coded(
-        self,
-        samples: Callable[[slice], Matrix],
-        size: int,
-        looseness: float,
-        share: float,
-        beside: Sequence[Callable[[], object]],
-    ) -> tuple[Matrix, Codes]:
-        """The samples of a batch and their codes."""
-        D = self.D
-        gram, strips = self.team.gram_by_strips(D, self._gram)
-        self._gram = gram
-        several = self.team.count > 1
-        Y = np.empty((size, D.shape[1]), D.dtype) if several else samples(slice(0, size))
-        tiles = self.team.tapering(size, tile_height(len(D)))
-        coding = self.coder.begin(Y, D, gram, tiles, max(1, D.shape[1] // 3), looseness, share)
-
-        def fetch(piece: slice) -> None:
-            Y[piece] = samples(piece)
+    def _code(self, batch: Batch, judged: Judged | None) -> float:
+        """Make the codes of a batch; returns the share of all pairs of atoms that totals have without it."""
+        share: list[float] = []
 
         def code(_: int, wait_for_all: Callable[[], None]) -> None:
             wait_for_all()
-            coding.take_part()
+            batch.coding.take_part()
 
-        fetches = [partial(fetch, piece) for piece in self.team.slices(size)] if several else []
-        self.team.each_after([*strips, *fetches], code, range(self.team.count), beside)
-        return Y, coding.codes.clipped(self.coder.lower, self.coder.upper)
+        beside: list[Callable[[], object]] = [lambda: share.append(filled(self.A))]
+        if judged is not None:
+            beside.append(judged.sort_in)
+        strips = self.team.gram_by_strips(self.D, self._gram)[1]
+        self.team.each_after(strips, code, range(self.team.count), beside)
+        return share[0]
 
-    def _swept(self, Y: Matrix, codes: Codes, looks: Sequence[Callable[[], Any]]) -> list[Any]:
-        """Add codes to the totals and sweep; beside that look at the atoms as they were. Returns what was seen."""
+    def _swept(
+        self, codes: Sequence[tuple[Codes, Matrix]], few_pairs: bool, beside: Sequence[Callable[[], Any]]
+    ) -> list[Any]:
+        """Add codes to the totals and sweep; the answers of calls ``beside`` it, which see the atoms as they were."""
         from tecu.dictionary.kernels_atoms import add_totals_of
 
         D, A, B, team = self.D, self.A, self.B, self.team
-        add = partial(add_totals_of, [(codes, Y, self.weight)], A, B, False)
-        lengths = np.diff(codes.indptr).astype(np.float64)  # their squares leave 32 bits
-        if has_few_entries(A, FEW_PAIRS, int(lengths @ lengths)):
-            return sweep_in_halves(D, D, A, B, 0.0, self.ball, team, add, looks)[1]
+        add = partial(add_totals_of, [(some, Y, self.weight) for some, Y in codes], A, B, False)
+        if few_pairs:
+            return sweep_in_halves(D, D, A, B, 0.0, self.ball, team, add, beside)[1]
         adds = [partial(add, atoms) for atoms in team.slices(len(D))]
-        seen = team.call([*adds, *looks])[len(adds) :]
+        seen = team.call([*adds, *beside])[len(adds) :]
         sweep(D, D, A, B, 0.0, self.ball)
         return seen
 
@@ -218,13 +222,20 @@ def loose_start(
     count, seen = batches_of_a_pass(len(rows), m)
     replaced = 0
     settings = list(zip(gains(coder.penalty, square), LENGTHS, MEMORY, strict=True))[:passes]
-    for number, (looseness, share, memory) in enumerate(settings):
+
+    def begun() -> Iterator[Batch]:
+        """The batches of all passes."""
+        for looseness, share, _ in settings:
+            for batch in np.array_split(random.permutation(len(rows))[:seen], count):
+                yield online.begin(_scaled(rows, np.sort(batch), unit), looseness, share)
+
+    ahead = begun()
+    batch = next(ahead)
+    for number, (_, _, memory) in enumerate(settings):
         keep = max(0.0, 1.0 - 1.0 / (memory * count))
         judged = Judged(D) if number else None
-        chosen = random.permutation(len(rows))[:seen]
-        for batch in np.array_split(chosen, count):
-            samples = partial(_scaled, rows, np.sort(batch), unit)
-            online.absorb(samples, len(batch), keep, looseness, share, judged)
+        for _ in range(count):
+            batch = online.absorb(batch, keep, judged, partial(next, ahead, batch))
         if judged is not None:
             slots = replace_atoms(online.D, judged.energy, judged.largest_misfits()[0], online.team)
             online.forget(slots)
@@ -240,8 +251,8 @@ def batches_of_a_pass(samples: int, atoms: int) -> tuple[int, int]:
     return max(1, round(min(short, max(long, FEW_BATCHES)))), seen
 
 
-def _scaled(rows: Rows, chosen: Matrix, unit: float, piece: slice) -> Matrix:
-    samples = rows[chosen[piece]]
+def _scaled(rows: Rows, chosen: Matrix, unit: float) -> Matrix:
+    samples = rows[chosen]
     return samples if unit == 1.0 else samples * samples.dtype.type(unit)
 
 
@@ -272,52 +283,3 @@ def scale_of(rows: Rows) -> tuple[float, float]:
     usual = abs(exponent) <= USUAL
     unit = 1.0 if usual else float(np.ldexp(1.0, -np.clip(exponent, -500, 500)))  # has a square, too
     return unit, float(np.mean(np.sum(np.square(some * some.dtype.type(unit), dtype=np.float64), axis=1)))
-
-
-class Judged:
-    """How samples do with their codes: the energy of each atom, and the largest misfits."""
-
-    def __init__(self, D: Matrix) -> None:
-        self.energy, self._worst = np.zeros(len(D)), Worst(len(D), D.shape[1], D.dtype)
-        self._waiting: list[tuple[Matrix, Matrix]] = []
-
-    def add(self, energy: Matrix, misfits: Sequence[tuple[Matrix, Matrix]]) -> None:
-        """Take the squared coefficients of some more samples, summed by atoms, and their misfits with the squares."""
-        self.energy += energy
-        self._waiting += misfits
-
-    def sort_in(self) -> None:
-        """See which of the misfits that were taken are among the largest."""
-        if self._waiting:
-            self._worst.add(*zip(*self._waiting, strict=True))
-            self._waiting = []
-
-    def largest_misfits(self) -> tuple[Matrix, Matrix]:
-        """As many as there are atoms, the largest first, and their squares."""
-        self.sort_in()
-        return self._worst.largest_first()
-
-
-class Worst:
-    """The ``count`` largest residuals seen, without keeping the others."""
-
-    def __init__(self, count: int, n_features: int, dtype: Any) -> None:
-        self._residuals, self._squares = np.zeros((count, n_features), dtype), np.zeros(count)
-
-    def add(self, residuals: Sequence[Matrix], squares: Sequence[Matrix]) -> None:
-        """Look at some more, with their squared lengths. Only those that get in are copied."""
-        count, least = len(self._squares), self._squares.min()
-        chosen = [np.flatnonzero(square > least) for square in squares]
-        found = np.concatenate([self._squares, *(part[rows] for part, rows in zip(squares, chosen, strict=True))])
-        kept = np.zeros(len(found), dtype=bool)
-        kept[np.argpartition(found, -count)[-count:]] = True
-        places, start = np.flatnonzero(~kept[:count]), count
-        for part, square, rows in zip(residuals, squares, chosen, strict=True):
-            rows, start = rows[kept[start : start + len(rows)]], start + len(rows)
-            own, places = places[: len(rows)], places[len(rows) :]
-            self._residuals[own], self._squares[own] = part[rows], square[rows]
-
-    def largest_first(self) -> tuple[Matrix, Matrix]:
-        """The residuals and their squared lengths."""
-        order = np.argsort(-self._squares, kind="stable")[: np.count_nonzero(self._squares)]
-        return self._residuals[order], self._squares[order]

@@ -22,7 +22,7 @@ SWEEP_BLOCK = 96
 """Atoms between two matrix products of a column sweep."""
 
 SPARSE_TOTALS, ROWS_SEEN = 0.2, 32
-"""Totals with fewer entries than this share, by so many of their rows, are swept over entry by entry."""
+"""Totals of which less than this share is filled, by so many of their rows, are swept over entry by entry."""
 
 
 def sweep(
@@ -123,9 +123,12 @@ def _scratch(D: Matrix, atoms: int) -> tuple[Matrix, Matrix, Matrix]:
     return np.zeros((atoms, n), D.dtype), np.arange(m + 1, dtype=np.int32), np.empty(m, D.dtype)
 
 
-def has_few_entries(A: Matrix, share: float = SPARSE_TOTALS, more: int = 0) -> bool:
-    """Whether totals, to which ``more`` entries are going to be added, have fewer than this share of all they could."""
-    if more >= share * A.size:
-        return False
+def has_few_entries(A: Matrix) -> bool:
+    """Whether it is worth it to sweep entry by entry."""
+    return filled(A) < SPARSE_TOTALS
+
+
+def filled(A: Matrix) -> float:
+    """The share of the entries of totals that are not zero, by some of their rows."""
     some = A[:: max(1, len(A) // ROWS_SEEN)] != 0  # truth values: to count floats takes eight times as long
-    return bool(np.count_nonzero(some) < share * some.size)
+    return float(np.count_nonzero(some) / max(1, some.size))

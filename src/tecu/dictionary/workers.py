@@ -7,7 +7,6 @@ so results repeat bit by bit.
 from __future__ import annotations
 
 import math
-import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -22,7 +21,6 @@ import numpy as np
 
 T = TypeVar("T")
 P = TypeVar("P")
-GLANCE = 2e-5  # seconds between two looks at whether others are through
 SMALLEST_PIECE = 64  # rows; below that a thread costs more than it brings
 
 
@@ -76,13 +74,13 @@ class Workers:
         """The slices that :meth:`map` cuts ``range(size)`` into."""
         return _equal_slices(size, self.count)
 
-    def tapering(self, size: int, most: int | None = None) -> list[slice]:
+    def tapering(self, size: int, most: int | None = None, threads: int | None = None) -> list[slice]:
         """``range(size)`` in slices, one for each thread at a time: half of it, a quarter, an eighth, and the rest.
 
         Whoever is free does the next, so that nobody waits long for a thread that is slower today. No slice has more
-        than ``most`` rows.
+        than ``most`` rows. ``threads`` are those that would share work now, unless they are given.
         """
-        threads, edges = 1 if self._is_alone else self.count, [0]
+        threads, edges = threads or (1 if self._is_alone else self.count), [0]
         while (begin := edges[-1]) < size:
             rest = size - begin
             part = rest // 2 if 8 * begin < 7 * size else rest
@@ -153,16 +151,22 @@ class Workers:
         are for whoever is free.
         """
         done: list[object] = []
+        leaves: SimpleQueue[None] = (
+            SimpleQueue()
+        )  # not an Event: Ctrl-C could leave its lock behind, and others waiting
 
         def begin(call: Callable[[], object]) -> None:
             done.append(call())
+            if len(done) == len(first):
+                let_go()
 
         def wait() -> None:
-            while len(done) < len(first):  # not an Event: Ctrl-C could leave its lock behind, and others waiting
-                time.sleep(GLANCE)
+            if first:
+                leaves.get()
 
         def let_go() -> None:
-            done.extend(first)  # nobody is to wait for ever
+            for _ in pieces:  # also after an error: nobody is to wait for ever
+                leaves.put(None)
 
         steps: list[Callable[[], Any]] = [*(partial(begin, call) for call in first), *beside]
         before = len(steps)
