@@ -12,6 +12,7 @@ import numpy as np
 
 from tecu import arrays
 from tecu.arrays import Array
+from tecu.kinks import find_jump
 from tecu.noise import COARSE
 from tecu.problem import Problem
 from tecu.protocols import Restricted
@@ -37,6 +38,7 @@ def gradient_tests(
     restrict: Callable[[str, Mapping[str, Array]], Restricted],
     *,
     at_start: bool,
+    before: Mapping[str, Array] | None = None,
 ) -> dict[str, Callable[[], Check]]:
     """One directional difference a block: ``(H(z + s v) - H(z - s v)) / 2s`` against ``<grad_b H, v>``.
 
@@ -45,14 +47,17 @@ def gradient_tests(
     is not lost in noise, half random, so that a gradient that is wrongly zero is seen. Of a user's own coupling there
     is a second difference along the random half alone: in a large block a few wrong entries do not show beside the
     gradient's own length. A Hessian is tested, too (of sparse blocks at the start only). At the start a gradient of the
-    wrong shape, or one that is not finite, is refused.
+    wrong shape, or one that is not finite, is refused. At the end a user's own gradient is looked at for jumps between
+    each block and what it was ``before`` its last visit.
     """
     name = f"the gradient test at the {'start' if at_start else 'end'}"
     numbers = {block: number for number, block in enumerate(z)}
 
     def test(block: str) -> Check:
         rng = np.random.default_rng((seed, 4, numbers[block]))
-        return _Test(problem, restrict(block, z), dict(z), value, block, name, at_start).run(rng)
+        made = _Test(problem, restrict(block, z), dict(z), value, block, name, at_start)
+        found = made.run(rng)
+        return made.look_for_kink(before[block]) or found if found.passed and before and block in before else found
 
     # The whole gradient of a dense block takes longer than some entries of a sparse one's: it is begun first.
     longest_first = sorted(z, key=lambda block: arrays.is_sparse(z[block]))
@@ -186,7 +191,12 @@ class _Test:
         """
 
         def value_at(t: float) -> float:
-            return float(self.problem.coupling.value({**self.z, self.block: self.z[self.block] + t * direction}))
+            moved = {**self.z, self.block: self.z[self.block] + t * direction}
+            try:
+                with np.errstate(all="ignore"):
+                    return float(self.problem.coupling.value(moved))
+            except Exception:  # a user's function may refuse points that are far away
+                return math.nan
 
         against: list[Line] = []
         for line in lines(value_at, self.value, s, self.coarsest):
@@ -206,6 +216,24 @@ class _Test:
         if against:
             return self._found(True, BENDS, untold=True)
         return found
+
+    def look_for_kink(self, before: Array) -> Check | None:
+        """The test that failed, if the gradient jumps on the way of the last move (:mod:`tecu.kinks`)."""
+        x = self.z[self.block]
+        if arrays.is_sparse(x) or arrays.is_elsewhere(x) or not self.restricted.rounds_unsaid():
+            return None
+        try:
+            with np.errstate(all="ignore"):
+                jump = find_jump(self.restricted.grad, before, x, self.restricted.roundoff())
+        except Exception:  # a user's function may refuse points that are beyond the last move
+            return None
+        if jump is None:
+            return None
+        return self._found(
+            False,
+            f"the gradient jumps by {jump.size:.3g} between points that are {jump.apart:.3g} apart; the theorem needs "
+            "a smooth H: put what has kinks (an absolute value, a norm, a maximum) into a term, or round them off",
+        )
 
     def _room(self, difference: float, claimed: float) -> float:
         """What rounding of the gradient, and of the points, may be worth."""
