@@ -16,17 +16,13 @@ from tecu.kinks import find_jump
 from tecu.noise import COARSE
 from tecu.problem import Problem
 from tecu.protocols import Restricted
-from tecu.slopes import Line, lines
+from tecu.slopes import AGREED, TELLING, Verdict, judge, lines
 from tecu.state import Check
 
 TINY = float(np.finfo(np.float64).tiny)  # below it, values are rounded to whole denormal numbers
 SHORTER = (1.0, 1 / 16, 1 / 256, 1 / 4096)  # steps, where the third derivative or H's domain spoils the first
-AGREED = 0.25  # differences over two steps that are nearer to each other than this share of what they refute
 STORED, OTHERS = 5_000, 500  # entries of a sparse block whose gradient is tested, at most
-TELLING, CLEAR = 0.05, 0.01  # a difference whose noise hides the first share of it tells nothing; the second, little
-LOST = "the gradient is lost in the rounding of H"
-BENDS = "H bends too sharply, or rounds too much, for differences to tell"
-OUTSIDE = "H is not finite close to the point"
+CLEAR = 0.01  # a difference whose noise hides this share of it tells little
 SMALL = 2**18  # entries of a sparse block whose gradient is formed as a whole
 
 
@@ -132,7 +128,7 @@ class _Test:
         claimed, unit = arrays.inner(gradient, direction), (arrays.norm(x) or 1.0) / size
         measurable = self.restricted.rounds_unsaid() and not arrays.is_elsewhere(x)
         if measurable and self.coarsest > COARSE:
-            outside = self._found(True, OUTSIDE, untold=True)
+            outside = self._found(True, Verdict.OUTSIDE.value, untold=True)
             return self._by_lines(direction, claimed, self._length(fine=False) * unit, outside)
         found, s = self._by_differences(direction, claimed, unit, fine)
         if (found.passed and not found.untold) or not measurable:
@@ -166,7 +162,7 @@ class _Test:
             noise = (1.5 if fine else 1.0) * self.scale * max(seen.largest, TINY) / s
             # Rounding of z + s v moves it by a share r, against the slope and what the curvature along v adds to it.
             noise += 64 * r * (abs(seen.curved) / s / s * unit + abs(claimed) / (shorter * length))
-            allowed = self._room(difference, claimed) + noise
+            allowed = self._share * (abs(difference) + abs(claimed)) + noise
             larger = max(abs(claimed), abs(difference))
             told = not noise > 0.0 or TELLING * larger > noise
             if settled and (quadratic or noise > CLEAR * larger):
@@ -174,21 +170,17 @@ class _Test:
                 break  # what longer steps have found wrong is not made good by noise
             if abs(difference - claimed) <= allowed:
                 if not told:
-                    return self._found(True, LOST, untold=True), length * unit
+                    return self._found(True, Verdict.LOST.value, untold=True), length * unit
                 return self._check_hessian(direction, seen.curved / s / s, 4 * noise / s), s
             settled = abs(difference - earlier) <= AGREED * abs(difference - claimed) + noise
         if math.isnan(difference):
-            return self._found(True, OUTSIDE, untold=True), s
+            return self._found(True, Verdict.OUTSIDE.value, untold=True), s
         if not settled:
-            return self._found(True, BENDS, untold=True), s
+            return self._found(True, Verdict.BENDS.value, untold=True), s
         return self._refuted(claimed, difference), s
 
     def _by_lines(self, direction: Array, claimed: float, s: float, found: Check) -> Check:
-        """The test by lines (:mod:`tecu.slopes`), the first of half length ``s``; ``found`` where none can be drawn.
-
-        Two lengths have to refute a gradient, with one slope and, as far as that could explain what is wrong, one
-        curvature: beside a kink, slopes agree at all lengths that reach over it, while curvatures do not.
-        """
+        """The test by lines (:mod:`tecu.slopes`), the first of half length ``s``; ``found`` where none can be drawn."""
 
         def value_at(t: float) -> float:
             moved = {**self.z, self.block: self.z[self.block] + t * direction}
@@ -198,24 +190,13 @@ class _Test:
             except Exception:  # a user's function may refuse points that are far away
                 return math.nan
 
-        against: list[Line] = []
-        for line in lines(value_at, self.value, s, self.coarsest):
-            apart = abs(line.slope - claimed)
-            if not found.passed and line.slope_noise < AGREED * apart:
-                return found  # it is not by rounding that differences have refuted it
-            found = self._found(True, LOST, untold=True)
-            if apart <= self._room(line.slope, claimed) + line.slope_noise:
-                if TELLING * max(abs(claimed), abs(line.slope)) > line.slope_noise:
-                    return self._check_hessian(direction, line.curvature, line.curvature_noise)
-                continue
-            for other in against:
-                rest = abs(other.curvature - line.curvature) * min(other.s, line.s)
-                if max(abs(other.slope - line.slope), rest) <= AGREED * apart:
-                    return self._refuted(claimed, line.slope)
-            against.append(line)
-        if against:
-            return self._found(True, BENDS, untold=True)
-        return found
+        drawn = lines(value_at, self.value, s, self.coarsest)
+        verdict, line = judge(drawn, claimed, self._share, suspected=not found.passed)
+        if line is None:
+            return found if verdict is Verdict.OUTSIDE else self._found(True, verdict.value, untold=True)
+        if verdict is Verdict.REFUTED:
+            return self._refuted(claimed, line.slope) if found.passed else found
+        return self._check_hessian(direction, line.curvature, line.curvature_noise)
 
     def look_for_kink(self, before: Array) -> Check | None:
         """The test that failed, if the gradient jumps on the way of the last move (:mod:`tecu.kinks`)."""
@@ -235,9 +216,10 @@ class _Test:
             "a smooth H: put what has kinks (an absolute value, a norm, a maximum) into a term, or round them off",
         )
 
-    def _room(self, difference: float, claimed: float) -> float:
-        """What rounding of the gradient, and of the points, may be worth."""
-        return math.pow(2 * self.restricted.roundoff(), 1 / 4) * (abs(difference) + abs(claimed))
+    @property
+    def _share(self) -> float:
+        """Of a slope: what rounding of the gradient, and of the points, may be worth."""
+        return math.pow(2 * self.restricted.roundoff(), 1 / 4)
 
     def _refuted(self, claimed: float, difference: float) -> Check:
         detail = f"the gradient says {claimed:.6g} along a direction, differences say {difference:.6g}"

@@ -8,8 +8,9 @@ root mean square of what is left. So nothing has to be known of how ``H`` is sum
 
 from __future__ import annotations
 
+import enum
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -22,6 +23,8 @@ SPREAD = np.linalg.norm(FIT, axis=1)  # deviation of each coefficient for values
 SURE = 8.0  # deviations that are allowed for: beyond them is one fit in ten thousand, and it takes two to refute
 LONGER = 16.0  # times that the next line is longer, or shorter
 LINES = 4  # of different lengths, at most
+AGREED = 0.25  # slopes on two lines that are nearer to each other than this share of what they refute
+TELLING = 0.05  # a slope whose noise hides this share of it tells nothing
 STEPS_OF_A_STAIR = 2  # neighbours that are equal: then values are rounded to more than they differ by
 
 
@@ -71,3 +74,41 @@ def lines(value_at: Callable[[float], float], middle: float, s: float, roundoff:
         else:
             best = line.slope_noise
         now *= factor * (LONGER if factor > 1.0 and math.isinf(best) else 1.0)  # of stairs, hundreds have to be climbed
+
+
+class Verdict(enum.Enum):
+    """What lines say of a slope that is claimed."""
+
+    AGREES = "the slope agrees with values of H"
+    REFUTED = "values of H say another slope"
+    LOST = "the gradient is lost in the rounding of H"
+    BENDS = "H bends too sharply, or rounds too much, for differences to tell"
+    OUTSIDE = "H is not finite close to the point"
+
+
+def judge(found: Iterable[Line], claimed: float, share: float, suspected: bool = False) -> tuple[Verdict, Line | None]:
+    """Whether a slope that is ``claimed`` agrees with lines, up to a ``share`` of it; and the line that tells.
+
+    Two lengths have to refute it, with one slope and, as far as that could explain what is wrong, one curvature: beside
+    a kink, slopes agree at all lengths that reach over it, while curvatures do not. Of one that is ``suspected``
+    already, the first line only has to tell that rounding is not the reason.
+    """
+    against: list[Line] = []
+    verdict = Verdict.OUTSIDE
+    for line in found:
+        apart, larger = abs(line.slope - claimed), max(abs(line.slope), abs(claimed))
+        if suspected and line.slope_noise < AGREED * apart:
+            return Verdict.REFUTED, line
+        suspected = False
+        if apart <= share * (abs(line.slope) + abs(claimed)) + line.slope_noise:
+            if TELLING * larger > line.slope_noise:
+                return Verdict.AGREES, line
+            verdict = Verdict.LOST if not against else Verdict.BENDS
+            continue
+        for other in against:
+            bend = abs(other.curvature - line.curvature) * min(other.s, line.s)
+            if max(abs(other.slope - line.slope), bend) <= AGREED * apart:
+                return Verdict.REFUTED, line
+        against.append(line)
+        verdict = Verdict.BENDS
+    return verdict, None
