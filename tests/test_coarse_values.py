@@ -134,3 +134,20 @@ def test_another_precision_of_a_coupling_of_ones_own_is_refused_at_the_start():
     H.computes_in = "single"
     with pytest.raises(ValueError, match="computes_in must be 'float32' or 'float64', got 'single'"):
         run(H, H.start, tecu.ProxLinear())
+
+
+def test_the_check_of_float32_blocks_takes_a_coupling_that_computes_in_float32_as_it_is():
+    """Who starts from float32 blocks is not told to start from float32 blocks; a wrong gradient still is found."""
+    for seed in range(4):
+        start = {"x": Squashed(seed, np.float32).start["x"].astype(np.float32)}
+
+        class Same(Squashed):
+            def grad(self, block, z):
+                return super().grad(block, z).astype(z["x"].dtype)
+
+        check_coupling(Same(seed, np.float32), start)
+        for factor in (0.8, 1.2, -1.0):
+            with pytest.raises(AssertionError, match="central differences"):
+                check_coupling(Same(seed, np.float32, factor), start)
+            with pytest.raises(AssertionError, match="central differences"):
+                check_coupling(Same(seed, np.float64, factor), start)

@@ -56,7 +56,7 @@ def test_a_float32_logistic_regression_of_the_users_own_keeps_its_certificate(se
 def test_what_is_measured_gives_a_false_gradient_no_room(factor):
     for seed in range(3):
         result = run(Logistic(seed, factor=factor), seed)
-        assert not result.certificate.holds or "told nothing" in " ".join(result.certificate.assumptions)
+        assert not result.certificate.holds
 
 
 def test_the_rounding_that_is_measured_is_that_of_the_values():

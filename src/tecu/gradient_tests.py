@@ -12,15 +12,17 @@ import numpy as np
 
 from tecu import arrays
 from tecu.arrays import Array
+from tecu.kinks import find_jump
+from tecu.noise import COARSE
 from tecu.problem import Problem
 from tecu.protocols import Restricted
+from tecu.slopes import AGREED, TELLING, Verdict, judge, lines
 from tecu.state import Check
 
 TINY = float(np.finfo(np.float64).tiny)  # below it, values are rounded to whole denormal numbers
 SHORTER = (1.0, 1 / 16, 1 / 256, 1 / 4096)  # steps, where the third derivative or H's domain spoils the first
-AGREED = 0.25  # differences over two steps that are nearer to each other than this share of what they refute
 STORED, OTHERS = 5_000, 500  # entries of a sparse block whose gradient is tested, at most
-TELLING, CLEAR = 0.05, 0.01  # a difference whose noise hides the first share of it tells nothing; the second, little
+CLEAR = 0.01  # a difference whose noise hides this share of it tells little
 SMALL = 2**18  # entries of a sparse block whose gradient is formed as a whole
 
 
@@ -32,6 +34,7 @@ def gradient_tests(
     restrict: Callable[[str, Mapping[str, Array]], Restricted],
     *,
     at_start: bool,
+    before: Mapping[str, Array] | None = None,
 ) -> dict[str, Callable[[], Check]]:
     """One directional difference a block: ``(H(z + s v) - H(z - s v)) / 2s`` against ``<grad_b H, v>``.
 
@@ -40,14 +43,17 @@ def gradient_tests(
     is not lost in noise, half random, so that a gradient that is wrongly zero is seen. Of a user's own coupling there
     is a second difference along the random half alone: in a large block a few wrong entries do not show beside the
     gradient's own length. A Hessian is tested, too (of sparse blocks at the start only). At the start a gradient of the
-    wrong shape, or one that is not finite, is refused.
+    wrong shape, or one that is not finite, is refused. At the end a user's own gradient is looked at for jumps between
+    each block and what it was ``before`` its last visit.
     """
     name = f"the gradient test at the {'start' if at_start else 'end'}"
     numbers = {block: number for number, block in enumerate(z)}
 
     def test(block: str) -> Check:
         rng = np.random.default_rng((seed, 4, numbers[block]))
-        return _Test(problem, restrict(block, z), dict(z), value, block, name, at_start).run(rng)
+        made = _Test(problem, restrict(block, z), dict(z), value, block, name, at_start)
+        found = made.run(rng)
+        return made.look_for_kink(before[block]) or found if found.passed and before and block in before else found
 
     # The whole gradient of a dense block takes longer than some entries of a sparse one's: it is begun first.
     longest_first = sorted(z, key=lambda block: arrays.is_sparse(z[block]))
@@ -112,44 +118,114 @@ class _Test:
     def _compare(self, gradient: Array, direction: Array, fine: bool = False) -> Check:
         """The derivative along ``direction`` by the gradient and by differences of ``H``.
 
+        In float64 with room for the rounding of any sum of so many numbers. Where nobody says how ``H`` rounds and that
+        is too much to tell anything, or too little for what ``H`` does (it may be a small difference of large numbers),
+        rounding is measured on the way; in float32 from the first.
+        """
+        x, size = self.z[self.block], arrays.norm(direction)
+        if size == 0.0 or not math.isfinite(size):
+            return self._found(True, "the block has no direction to test")
+        claimed, unit = arrays.inner(gradient, direction), (arrays.norm(x) or 1.0) / size
+        measurable = self.restricted.rounds_unsaid() and not arrays.is_elsewhere(x)
+        if measurable and self.coarsest > COARSE:
+            outside = self._found(True, Verdict.OUTSIDE.value, untold=True)
+            return self._by_lines(direction, claimed, self._length(fine=False) * unit, outside)
+        found, s = self._by_differences(direction, claimed, unit, fine)
+        if (found.passed and not found.untold) or not measurable:
+            return found
+        return self._by_lines(direction, claimed, s, found)
+
+    def _length(self, fine: bool) -> float:
+        """Of a step, as a share of the block: where rounding and the next derivative are worth the same."""
+        if self.restricted.is_quadratic():
+            return 1.0  # differences over any step are exact
+        return math.pow(2 * self.coarsest, 1 / 5 if fine else 1 / 3)
+
+    def _by_differences(self, direction: Array, claimed: float, unit: float, fine: bool) -> tuple[Check, float]:
+        """The test by differences over steps that are given in multiples of a ``unit``, and the step that decided.
+
         A ``fine`` one takes four values: it is of fourth order and allows for a longer step, over which rounding is
         less. A gradient is refuted only by differences that have settled: over two steps, one a sixteenth of the
         other, they say the same. Of a smooth ``H`` with a sharp bend they do not until both steps are within it.
         """
-        x = self.z[self.block]
-        r, size = self.restricted.roundoff(), arrays.norm(direction)
-        if size == 0.0 or not math.isfinite(size):
-            return self._found(True, "the block has no direction to test")
-        claimed, difference, settled = arrays.inner(gradient, direction), math.nan, False
+        r, difference, settled = self.restricted.roundoff(), math.nan, False
         quadratic = self.restricted.is_quadratic()
-        fine = fine and not quadratic  # of a quadratic, differences over any step are exact
-        length = 1.0 if quadratic else (2 * self.coarsest) ** (1 / 5 if fine else 1 / 3)
+        fine = fine and not quadratic
+        length = self._length(fine)
+        s = length * unit
         for shorter in SHORTER:
-            s = shorter * length * (arrays.norm(x) or 1.0) / size
+            last, s = s, shorter * length * unit
             seen = self._difference(direction, s, fine)
             if seen is None:
                 continue  # out of H's domain
             earlier, difference = difference, seen.slope
             noise = (1.5 if fine else 1.0) * self.scale * max(seen.largest, TINY) / s
-            # Rounding of z + s v moves it by r ||z||, against a slope that changes by the curvature along v.
-            noise += 64 * r * arrays.norm(x) * (abs(seen.curved) / s / s + abs(claimed)) / size
-            allowed = (2 * r) ** (1 / 4) * (abs(difference) + abs(claimed)) + noise
+            # Rounding of z + s v moves it by a share r, against the slope and what the curvature along v adds to it.
+            noise += 64 * r * (abs(seen.curved) / s / s * unit + abs(claimed) / (shorter * length))
+            allowed = self._share * (abs(difference) + abs(claimed)) + noise
             larger = max(abs(claimed), abs(difference))
             told = not noise > 0.0 or TELLING * larger > noise
             if settled and (quadratic or noise > CLEAR * larger):
-                difference = earlier
+                difference, s = earlier, last
                 break  # what longer steps have found wrong is not made good by noise
             if abs(difference - claimed) <= allowed:
                 if not told:
-                    return self._found(True, "the gradient is lost in the rounding of H", untold=True)
-                return self._check_hessian(direction, seen.curved / s / s, 4 * noise / s)
+                    return self._found(True, Verdict.LOST.value, untold=True), length * unit
+                return self._check_hessian(direction, seen.curved / s / s, 4 * noise / s), s
             settled = abs(difference - earlier) <= AGREED * abs(difference - claimed) + noise
         if math.isnan(difference):
-            return self._found(True, "H is not finite close to the point", untold=True)
+            return self._found(True, Verdict.OUTSIDE.value, untold=True), s
         if not settled:
-            return self._found(True, "H bends too sharply, or rounds too much, for differences to tell", untold=True)
+            return self._found(True, Verdict.BENDS.value, untold=True), s
+        return self._refuted(claimed, difference), s
+
+    def _by_lines(self, direction: Array, claimed: float, s: float, found: Check) -> Check:
+        """The test by lines (:mod:`tecu.slopes`), the first of half length ``s``; ``found`` where none can be drawn."""
+
+        def value_at(t: float) -> float:
+            moved = {**self.z, self.block: self.z[self.block] + t * direction}
+            try:
+                with np.errstate(all="ignore"):
+                    return float(self.problem.coupling.value(moved))
+            except Exception:  # a user's function may refuse points that are far away
+                return math.nan
+
+        drawn = lines(value_at, self.value, s, self.coarsest)
+        verdict, line = judge(drawn, claimed, self._share, suspected=not found.passed)
+        if line is None:
+            return found if verdict is Verdict.OUTSIDE else self._found(True, verdict.value, untold=True)
+        if verdict is Verdict.REFUTED:
+            return self._refuted(claimed, line.slope) if found.passed else found
+        return self._check_hessian(direction, line.curvature, line.curvature_noise)
+
+    def look_for_kink(self, before: Array) -> Check | None:
+        """The test that failed, if the gradient jumps on the way of the last move (:mod:`tecu.kinks`)."""
+        x = self.z[self.block]
+        if arrays.is_sparse(x) or arrays.is_elsewhere(x) or not self.restricted.rounds_unsaid():
+            return None
+        try:
+            with np.errstate(all="ignore"):
+                jump = find_jump(self.restricted.grad, before, x, self.restricted.roundoff())
+        except Exception:  # a user's function may refuse points that are beyond the last move
+            return None
+        if jump is None:
+            return None
+        return self._found(
+            False,
+            f"the gradient jumps by {jump.size:.3g} between points that are {jump.apart:.3g} apart; the theorem needs "
+            "a smooth H: put what has kinks (an absolute value, a norm, a maximum) into a term, or round them off",
+        )
+
+    @property
+    def _share(self) -> float:
+        """Of a slope: what rounding of the gradient, and of the points, may be worth."""
+        return math.pow(2 * self.restricted.roundoff(), 1 / 4)
+
+    def _refuted(self, claimed: float, difference: float) -> Check:
         detail = f"the gradient says {claimed:.6g} along a direction, differences say {difference:.6g}"
-        return self._found(False, detail + (" of H, which is said to be quadratic in the block" if quadratic else ""))
+        if self.restricted.is_quadratic():
+            detail += " of H, which is said to be quadratic in the block"
+        return self._found(False, detail)
 
     def _difference(self, direction: Array, s: float, fine: bool) -> _Difference | None:
         """The central difference over a step, of fourth order if ``fine``; ``None`` where a value is not finite."""

@@ -219,7 +219,7 @@ class Solver:
     def _finish(self, state: State, status: Status, trail: Trail, why: str) -> Result:
         z = state.z
         due = audits(self.problem, self.updates, state, trail)
-        tests = self._tests(z, float(self.problem.coupling.value(z)), trail, state.t) if state.t else {}
+        tests = self._tests(z, float(self.problem.coupling.value(z)), trail, state.t, state.before) if state.t else {}
         jobs: list[Callable[[], Any]] = [*due.values(), *tests.values()]
         answers = self.problem.each(call, jobs)
         state = with_faults(state, trail, dict(zip(due, answers, strict=False)))
@@ -228,10 +228,12 @@ class Solver:
             warnings.warn(sentence, RuntimeWarning, stacklevel=3)
         return Result(state, status, certificate_of(self.problem, self.updates, state, trail, why))
 
-    def _tests(self, z: Mapping[str, Array], value: float, trail: Trail, sweeps: int) -> dict[str, Callable[[], Check]]:
+    def _tests(
+        self, z: Mapping[str, Array], value: float, trail: Trail, sweeps: int, before: Mapping[str, Array] | None = None
+    ) -> dict[str, Callable[[], Check]]:
         """The tests of each block's gradient at ``z``, where ``H`` is ``value``, after so many sweeps."""
         restrict = partial(trail.restrict, self.problem, keep=True)  # one residual serves each block
-        return gradient_tests(self.problem, z, value, self.seed + sweeps, restrict, at_start=sweeps == 0)
+        return gradient_tests(self.problem, z, value, self.seed + sweeps, restrict, at_start=sweeps == 0, before=before)
 
     # -- one sweep ----------------------------------------------------------------------------------------------
 

@@ -257,3 +257,20 @@ def test_the_score_does_not_compare_penalties(X, name, values):
         options = {"n_components": 20, "random_state": 0, name: value}
         scores.append(L0DictionaryLearning(**options).fit(X[:1500]).score(X[1500:]))
     assert scores == sorted(scores, reverse=True)
+
+
+@pytest.mark.parametrize("learn", ["fit", "partial_fit"])
+@pytest.mark.parametrize("asked", [9, None])
+def test_another_number_of_atoms_is_refused_by_the_next_batch_and_does_not_touch_codes(X, learn, asked):
+    model = getattr(L0DictionaryLearning(14, n_nonzero=3, random_state=0), learn)(X)
+    before, codes = model.components_.copy(), model.transform(X)
+    model.set_params(n_components=asked)
+    wanted = X.shape[1] if asked is None else asked
+    sentence = f"n_components={asked} asks for {wanted} atoms, but the model has learned 14.*set n_components=14, or"
+    with pytest.raises(ValueError, match=sentence):
+        model.partial_fit(X)
+    np.testing.assert_array_equal(model.components_, before)
+    model.set_params(n_components=1)  # fewer than n_nonzero
+    assert abs(model.transform(X) - codes).max() == 0
+    assert model.set_params(n_components=14).partial_fit(X).components_.shape == before.shape
+    assert model.set_params(n_components=9).fit(X).components_.shape[0] == 9

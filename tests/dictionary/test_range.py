@@ -55,3 +55,19 @@ def test_samples_whose_squares_leave_the_range_are_refused(options, dtype, expon
 def test_samples_of_zeros_are_in_range(options):
     X, model = fitted(options, np.float64)
     assert model.transform(np.zeros_like(X)).nnz == 0
+
+
+@pytest.mark.parametrize("solver", ["auto", "palm", "tecu"])
+def test_beside_an_outlier_the_objective_is_still_that_of_the_arrays(options, solver):
+    X = make_sparse_data(300, 10, 14, 2, random_state=0)[0].astype(np.float32)
+    X[7] *= np.float32(1e8)
+    model = L0DictionaryLearning(14, solver=solver, max_iter=5, random_state=0, **options).fit(X)
+
+    def objective(codes):
+        misfit = X.astype(float) - codes.toarray().astype(float) @ model.components_.astype(float)
+        return model.penalty_ * codes.nnz + 0.5 * np.sum(misfit**2)
+
+    np.testing.assert_allclose(model.objective_, objective(model.codes_), rtol=1e-7)
+    np.testing.assert_allclose(-model.score(X) * len(X), objective(model.transform(X)), rtol=1e-7)
+    chunks = iter([X[:100], X[100:]])
+    np.testing.assert_allclose(model.score(chunks), model.score(X), rtol=1e-7)

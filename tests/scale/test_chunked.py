@@ -304,3 +304,29 @@ def test_a_data_frame_of_dask_is_taken_as_its_array():
     options = {"n_components": 8, "penalty": 0.5, "max_iter": 2, "random_state": 0}
     models = [L0DictionaryLearning(**options).fit(data) for data in (X, frame)]
     np.testing.assert_array_equal(models[0].components_, models[1].components_)
+
+
+@pytest.mark.parametrize(("exponent", "remedy"), [(600, "divide"), (-600, "multiply")])
+def test_samples_whose_squares_leave_the_range_are_refused_as_in_memory(fitted, X, exponent, remedy, tmp_path):
+    for chunk in (0, 2) if exponent > 0 else (slice(None),):  # one number is too large; if all are too small they are
+        scale = np.zeros(5)
+        scale[chunk] = exponent
+        strange = X * np.repeat(2.0**scale, len(X) // 5)[:, None]
+        data = da.from_array(strange, chunks=(len(X) // 5, -1))
+        sentences = []
+        for ask, given in (
+            (fitted.transform, strange), (fitted.transform, data), (fitted.score, data),
+            (lambda given: fitted.transform(given, out=str(tmp_path / "codes.zarr")), data),
+        ):  # fmt: skip
+            with pytest.raises(ValueError, match=f"squares of such numbers leave the range.*{remedy} X") as error:
+                ask(given)
+            sentences.append(str(error.value))
+        assert len(set(sentences)) == 1
+
+
+def test_a_chunk_of_tiny_numbers_or_zeros_among_others_is_coded_as_in_memory(fitted, X):
+    mixed = X.copy()
+    mixed[: len(X) // 5] *= 2.0**-600
+    mixed[-len(X) // 5 :] = 0.0
+    codes = fitted.transform(da.from_array(mixed, chunks=(len(X) // 5, -1)))
+    assert codes.nnz == fitted.transform(mixed).nnz

@@ -20,7 +20,7 @@ from tecu.dictionary import model_file
 from tecu.dictionary.advice import doubt_first_batch, doubt_penalty
 from tecu.dictionary.chunked.samples import is_chunked
 from tecu.dictionary.coding import Matrix
-from tecu.dictionary.encoding import decoded, encoded, half_misfits, score_of
+from tecu.dictionary.encoding import decoded, encoded, half_misfits, objective_of, score_of
 from tecu.dictionary.late_residual import with_late_residual
 from tecu.dictionary.online import loose_start
 from tecu.dictionary.parameters import Checked, checked_parameters, start_dictionary
@@ -180,7 +180,7 @@ class L0DictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
             )  # fmt: skip
             planned.solver.warns_of_rest = False  # its blocks are not what a user of the estimator knows
             result = self._run(planned, rows, checked, random, team, saved)
-        self._keep(planned, result, checked)
+        self._keep(planned, result, checked, rows)
         doubt_penalty(self, rows.square() if self.codes_.nnz < len(rows) else 0.0)
         return self
 
@@ -206,11 +206,11 @@ class L0DictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         origin = Origin(self.n_replaced_, planned.solver.seed, init)
         return run_saving(planned, start, callbacks, bool(self.verbose), Path(self.checkpoint), origin)
 
-    def _keep(self, planned: Plan, result: Result, checked: Checked) -> None:
+    def _keep(self, planned: Plan, result: Result, checked: Checked, rows: Rows) -> None:
         self.components_ = planned.components(result.z)
         self.codes_ = planned.codes(result.z)
         self.penalty_ = checked.coder.penalty
-        self.objective_ = float(planned.solver.problem.value(result.z))
+        self.objective_ = objective_of(rows, self.codes_, self.components_, self.penalty_)
         self.n_iter_ = result.iterations
         self.certificate_ = with_late_residual(result, planned.solver)
         self.history_, self.status_ = result.history, result.status

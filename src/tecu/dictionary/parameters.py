@@ -96,15 +96,23 @@ def check_settings(model: Any) -> None:
 
 
 def checked_parameters(model: Any, rows: Rows, penalty: float | None = None) -> Checked:
-    """Check a model's parameters against its data; a fitted model gives the ``penalty`` it was fitted with."""
+    """Check a model's parameters against its data; a fitted model gives the ``penalty`` it was fitted with.
+
+    It has the atoms that it has: what ``n_components`` says by now is for the next ``fit``.
+    """
     check_settings(model)
-    m = rows.shape[1] if model.n_components is None else model.n_components
+    m = asked_atoms(model, rows) if penalty is None else len(model.components_)
     init = model.init
     if isinstance(init, str) and init == "auto":
         init = "greedy" if model.solver == "auto" else "data"
     return Checked(
         int(m), _checked_coder(model, rows, int(m), penalty), model.constraint == "ball", init, _threads(model.n_jobs)
     )
+
+
+def asked_atoms(model: Any, rows: Rows) -> int:
+    """The atoms that ``n_components`` asks for: without a number as many as features."""
+    return rows.shape[1] if model.n_components is None else int(model.n_components)
 
 
 def _checked_coder(model: Any, rows: Rows, m: int, fitted: float | None) -> Coder:

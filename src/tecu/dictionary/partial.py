@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state
 from tecu.arrays import is_elsewhere
 from tecu.dictionary.coding import Matrix
 from tecu.dictionary.online import HEAVIEST, OnlineDictionary, loose_start
-from tecu.dictionary.parameters import Checked, start_dictionary
+from tecu.dictionary.parameters import Checked, asked_atoms, start_dictionary
 from tecu.dictionary.rows import Rows
 from tecu.dictionary.solvers import require_range
 from tecu.dictionary.workers import Workers, workers
@@ -34,7 +34,14 @@ def require_one_batch(X: Any) -> None:
 
 
 def check_batch(model: Any, rows: Rows, checked: Checked, first: bool) -> None:
-    """Refuse a batch that totals cannot hold, or a first one that tells nothing of the penalty."""
+    """Refuse a batch that totals cannot hold, a first one that tells nothing of the penalty, a change of the atoms."""
+    asked = asked_atoms(model, rows)
+    if asked != checked.n_components:
+        raise ValueError(
+            f"n_components={model.n_components!r} asks for {asked} atoms, but the model has learned "
+            f"{checked.n_components}, which partial_fit goes on with; set n_components={checked.n_components}, "
+            "or call fit for another number"
+        )
     square = rows.square()
     require_range(square, rows, checked.n_components, weight=HEAVIEST)
     if first and square == 0.0 and checked.coder.n_nonzero is None and model.penalty == "auto":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -47,17 +48,13 @@ class Rows:
                 f"X has numbers beyond {limit:.3g}, which {self.dtype}, the model's precision, cannot hold"
             )
 
-    def require_squares(self) -> None:
-        """Refuse samples whose squares leave the range of numbers: all codes would be the same to them."""
+    def require_squares(self, small: bool = True) -> None:
+        """Refuse samples whose squares leave the range of numbers: all codes would be the same to them.
+
+        Not ``small``: only those that leave it at its upper end.
+        """
         largest = max((float(abs(self.X[piece]).max()) for piece in self.pieces()), default=0.0)
-        limits = np.finfo(self.dtype)
-        fits = largest <= np.sqrt(float(limits.max) / self.shape[1] / 8.0)
-        if fits and (largest == 0.0 or largest >= 256.0 * np.sqrt(float(limits.tiny))):
-            return
-        raise ValueError(
-            f"the largest number of X is {largest:.3g}, and squares of such numbers leave the range of {self.dtype}; "
-            f"{'divide' if not fits else 'multiply'} X by a number before fit and transform"
-        )
+        require_squares(largest, self.shape[1], self.dtype, small)
 
     def pieces(self, size: int = PIECE) -> list[slice]:
         """All samples in slices."""
@@ -66,3 +63,20 @@ class Rows:
     def square(self) -> float:
         """``||X||^2``, summed in float64."""
         return float(sum(inner(block, block) for block in (self[piece] for piece in self.pieces())))
+
+
+def require_squares(largest: float, features: int, dtype: np.dtype[Any], small: bool = True) -> None:
+    """The same for samples of which the largest number, in size, is known."""
+    limits = np.finfo(dtype)
+    fits = largest <= np.sqrt(float(limits.max) / features / 8.0)
+    if fits and not (small and is_tiny(largest, dtype)):
+        return
+    raise ValueError(
+        f"the largest number of X is {largest:.3g}, and squares of such numbers leave the range of {dtype}; "
+        f"{'divide' if not fits else 'multiply'} X by a number before fit and transform"
+    )
+
+
+def is_tiny(largest: float, dtype: np.dtype[Any]) -> bool:
+    """Whether the squares of samples are lost where this is their largest number."""
+    return 0.0 < largest < 256.0 * math.sqrt(float(np.finfo(dtype).tiny))

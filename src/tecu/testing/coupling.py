@@ -10,8 +10,9 @@ import numpy as np
 
 from tecu import arrays
 from tecu.arrays import Array
-from tecu.noise import doubt
+from tecu.noise import COARSE, doubt
 from tecu.protocols import Blocks, Coupling, Restricted, Term
+from tecu.slopes import Verdict, judge, lines
 
 DIRECTIONS = 4
 SHORTER = (1.0, 1 / 16, 1 / 256, 1 / 4096)  # steps of differences
@@ -24,7 +25,8 @@ def check_coupling(coupling: Coupling, z: Blocks, *, terms: Iterable[Term] | Non
     The value is a number; every gradient agrees with central differences and has the shape, precision and kind of its
     block; ``restrict`` agrees with ``value`` and ``grad`` however often it is asked; a second derivative is symmetric
     and is the derivative of the gradient; a Lipschitz constant is not too small; an exact minimiser is one (tried with
-    ``terms``, by default a selection of :mod:`tecu.terms`); the blocks are left alone.
+    ``terms``, by default a selection of :mod:`tecu.terms`); the blocks are left alone. Blocks of float32 are checked in
+    float64, where mistakes show better, unless the coupling computes in float32 whatever it is given.
 
     Raises
     ------
@@ -48,11 +50,11 @@ def check_coupling(coupling: Coupling, z: Blocks, *, terms: Iterable[Term] | Non
     assert isinstance(value, float), f"value(z) must be a Python float, got {type(value).__name__}"
     assert math.isfinite(value), f"value(z) is {value} at the given blocks; it must be finite"
     names = getattr(coupling, "blocks", None) or tuple(z)
+    exact = _fine(coupling, z)
     for block in names:
         assert block in z, f"the coupling has a block {block!r}, but z has only {list(z)}"
         _check_form(coupling, block, z)
         _check_unchanged(z, kept)
-        exact = {name: _double(x) for name, x in z.items()}
         _check_gradient(coupling, block, exact, rng)
         _check_restricted(coupling, block, z, rng)
         _check_hessian(coupling, block, exact, rng)
@@ -82,6 +84,13 @@ def _double(x: Array) -> Array:
         return x.astype(np.float64)
     xp = arrays.namespace(x)
     return x if "jax" in type(x).__module__ and not _jax_has_double() else xp.astype(x, xp.float64)
+
+
+def _fine(coupling: Coupling, z: Blocks) -> Blocks:
+    """The blocks in float64; as they are where the coupling computes in their own, coarser precision even then."""
+    fine = {name: _double(x) for name, x in z.items()}
+    own, finest = (max(arrays.unit_roundoff(x) for x in blocks.values()) for blocks in (z, fine))
+    return z if own > finest and doubt(coupling, fine, finest) is not None else fine
 
 
 def _jax_has_double() -> bool:
@@ -138,6 +147,9 @@ def _check_gradient(coupling: Coupling, block: str, z: Blocks, rng: np.random.Ge
         directions.insert(0, ("the gradient", _of_kind(values / slope_size, x)))
     for name, direction in directions:
         slope, seen = arrays.inner(gradient, direction), []
+        if unit > COARSE:
+            _check_slope(coupling, block, z, name, direction, slope, unit)
+            continue
         for shorter in SHORTER:
             step = shorter * h
             ahead, behind = (coupling.value({**z, block: x + s * direction}) for s in (step, -step))
@@ -153,6 +165,24 @@ def _check_gradient(coupling: Coupling, block: str, z: Blocks, rng: np.random.Ge
                     f"block {block!r}: the slope along {name} is {slope:.6g}, but central differences give "
                     f"{seen[-1]:.6g}" + ("" if why is None else f"; {why}")
                 )
+
+
+def _check_slope(
+    coupling: Coupling, block: str, z: Blocks, name: str, direction: Array, slope: float, unit: float
+) -> None:
+    """The same in float32, where rounding has to be measured (:mod:`tecu.slopes`)."""
+    x = z[block]
+    drawn = lines(
+        lambda t: float(coupling.value({**z, block: x + t * direction})),
+        coupling.value(z),
+        unit ** (1 / 3) * _size(x),
+        unit,
+    )
+    verdict, line = judge(drawn, slope, (2 * unit) ** (1 / 4))
+    if verdict is Verdict.REFUTED and line is not None:
+        raise AssertionError(
+            f"block {block!r}: the slope along {name} is {slope:.6g}, but central differences give {line.slope:.6g}"
+        )
 
 
 def _check_restricted(coupling: Coupling, block: str, z: Blocks, rng: np.random.Generator) -> None:

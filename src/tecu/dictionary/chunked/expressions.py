@@ -96,7 +96,7 @@ class Rows:
         return 0.0 if value is None else arrays.inner(value, v)
 
     def misfit(self, node: Any, atoms: Matrix) -> float:
-        """``1/2 ||u D' - Y||^2``."""
+        """``1/2 ||u D' - Y||^2``, in the precision of the atoms if that is the finer one."""
         misfit = self(node) @ atoms - self.Y
         return 0.5 * arrays.inner(misfit, misfit)
 
@@ -124,7 +124,7 @@ def reduce(job: Job, source: Any, *leaves: Any) -> float:
         elif job.what == "distance":
             total.append(float(job.more["term"].subdiff_distance(rows(first), rows(others[0]))) ** 2)
         elif job.what == "misfit":
-            total.append(rows.misfit(first, rows.leaves[-1]))
+            total.append(rows.misfit(first, rows.leaves[-1].astype(np.float64)))
         elif job.what == "gain":
             total.append(rows.misfit(first, rows.leaves[-1]) - rows.misfit(others[0], rows.leaves[-1]))
         else:

@@ -23,7 +23,7 @@ from tecu.dictionary.embedded import ColumnSweeps, strategy_of
 from tecu.dictionary.encoding import score_of
 from tecu.dictionary.online import Coder, loose_start
 from tecu.dictionary.parameters import Checked, check_settings, checked_parameters, start_dictionary
-from tecu.dictionary.rows import Rows
+from tecu.dictionary.rows import Rows, is_tiny, require_squares
 from tecu.dictionary.solvers import SmallGain, code_term, require_range
 from tecu.dictionary.weights import CODES_ETA, SAMPLES_SEEN, SHARE_OF_ETA, EmbeddedAtoms, codes_eta
 from tecu.dictionary.workers import Workers, workers
@@ -169,11 +169,24 @@ def transform(model: Any, X: Any, out: Any = None) -> Any:
         )
     checked = checked_parameters(model, Rows(np.ones((1, n), samples.dtype)), model.penalty_)
     with scheduling(model.n_jobs, checked.threads):
+        _require_squares(samples)
         shared = Shared(np.ascontiguousarray(model.components_))
         made = [task(tasks.encode)(checked.coder, source, shared.part(0)) for source in samples.sources]
         if out is not None:
             return write_parts(out, samples, m, made)
         return Codes(samples, m, ("leaf", Held(persist(made))))
+
+
+def _require_squares(samples: Samples) -> None:
+    """Refuse samples that are all so small that their squares are lost; usually the first chunk shows that not all are.
+
+    What is too large is refused where it is coded.
+    """
+    first, others = samples.sources[:1], samples.sources[1:]
+    found = compute([task(tasks.largest)(source, samples.dtype) for source in first])
+    if found[0] == 0.0 or is_tiny(found[0], samples.dtype):
+        found += compute([task(tasks.largest)(source, samples.dtype) for source in others])
+    require_squares(max(found), samples.shape[1], samples.dtype)
 
 
 def score(model: Any, X: Any) -> float:

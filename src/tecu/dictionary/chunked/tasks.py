@@ -243,4 +243,12 @@ def encode(coder: Any, source: Any, atoms: Matrix) -> Any:
     atoms, Y = np.require(atoms, requirements=["C", "W"]), load(source, atoms.dtype)
     if not np.isfinite(Y).all():
         raise ValueError(f"Input X contains NaN or infinity, or numbers that {atoms.dtype} cannot hold")
-    return encoded(AllRows(Y), atoms, coder, Workers(1))
+    rows = AllRows(Y)
+    rows.require_squares(small=False)  # other chunks may have larger numbers
+    return encoded(rows, atoms, coder, Workers(1))
+
+
+def largest(source: Any, dtype: Any) -> float:
+    """The largest number of a chunk, in size; 0 where none is finite."""
+    Y = load(source, dtype)
+    return float(np.max(np.abs(Y), initial=0.0, where=np.isfinite(Y)))
