@@ -210,7 +210,8 @@ class L0DictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         self.components_ = planned.components(result.z)
         self.codes_ = planned.codes(result.z)
         self.penalty_ = checked.coder.penalty
-        self.objective_ = objective_of(rows, self.codes_, self.components_, self.penalty_)
+        found = float(planned.solver.problem.value(result.z))
+        self.objective_ = objective_of(rows, self.codes_, self.components_, self.penalty_, found)
         self.n_iter_ = result.iterations
         self.certificate_ = with_late_residual(result, planned.solver)
         self.history_, self.status_ = result.history, result.status
