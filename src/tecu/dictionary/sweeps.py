@@ -129,6 +129,6 @@ def has_few_entries(A: Matrix) -> bool:
 
 
 def filled(A: Matrix) -> float:
-    """The share of the entries of totals that are not zero, by some of their rows."""
+    """The share of the entries of totals that are not zero, by some of their rows; of no atoms all of them."""
     some = A[:: max(1, len(A) // ROWS_SEEN)] != 0  # truth values: to count floats takes eight times as long
-    return float(np.count_nonzero(some) / max(1, some.size))
+    return float(np.count_nonzero(some) / some.size) if some.size else 1.0
