@@ -40,6 +40,7 @@ def write(source: Path, name: str, symbol: str, code: bytes) -> None:
             folder.mkdir(parents=True, exist_ok=True)
             with tempfile.NamedTemporaryFile(dir=folder, prefix=name, delete=False) as file:
                 file.write(digest(content).encode() + b"\n" + content)
+            os.chmod(file.name, 0o644)  # for everybody who shares the folder
             os.replace(file.name, folder / name)  # whole or not at all
             return
         except OSError as reason:
