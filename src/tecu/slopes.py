@@ -59,7 +59,8 @@ def fitted(value_at: Callable[[float], float], middle: float, s: float, roundoff
         found = FIT @ rises
         left = float(np.linalg.norm(rises - np.vander(PLACES, DEGREE + 1, increasing=True) @ found))
     noise = SURE * size * max(left / math.sqrt(LEFT), roundoff) * SPREAD
-    return Line(s, size * found[1] / s, noise[1] / s, 2.0 * size * found[2] / s / s, 2.0 * noise[2] / s / s)
+    slopes, curvatures = (size * found[1], noise[1]), (2.0 * size * found[2], 2.0 * noise[2])
+    return Line(s, *(float(slope) / s for slope in slopes), *(float(curvature) / s / s for curvature in curvatures))
 
 
 def lines(value_at: Callable[[float], float], middle: float, s: float, roundoff: float) -> Iterator[Line]:
