@@ -191,10 +191,6 @@ def test_kernels_of_dictionary_learning_do_what_their_python_does(dtype):
     both(kernels_atoms.inner_product, folded, matrix(4, 4), True, 1, 3)
     A = D @ D.T
     both(
-        kernels_atoms.sweep_block, D, D, 0, matrix(4, 6) - A @ D, A, matrix(4, 6), dtype(0.5), False, False,
-        np.zeros((4, 6), dtype), np.arange(5, dtype=np.int32), matrix(4),
-    )  # fmt: skip
-    both(
         kernels_error.prox_points, D, D, A @ D, matrix(4, 6), dtype(0.5), dtype(0.1), False, matrix(4, 6), matrix(4, 6)
     )
     five = [matrix(4, 6) for _ in range(5)]

@@ -29,35 +29,52 @@ def take_next(typing_context: Any, counter: Any) -> Any:
 
 @Primitive
 def matrix_product(typing_context: Any, gemm: Any, left: Any, right: Any, out: Any) -> Any:
-    """``out = left @ right.T`` by BLAS, whose function for it is at the address ``gemm`` (:func:`address_of_gemm`).
+    """``out = left @ right.T`` by BLAS, whose function for it is at the address ``gemm`` (:func:`address_of_gemm`)."""
+    from numba import types
 
-    BLAS goes by columns: for it the rows of ``out`` are the columns of ``right left'``.
+    return types.void(gemm, left, right, out), _call_of_gemm(turned=True, scale=1.0, keep=0.0)
+
+
+@Primitive
+def subtract_product(typing_context: Any, gemm: Any, left: Any, right: Any, out: Any) -> Any:
+    """``out -= left @ right``, likewise."""
+    from numba import types
+
+    return types.void(gemm, left, right, out), _call_of_gemm(turned=False, scale=-1.0, keep=1.0)
+
+
+def _call_of_gemm(turned: bool, scale: float, keep: float) -> Any:
+    """``out = scale left @ right + keep out``, with ``right.T`` if that is ``turned``.
+
+    BLAS goes by columns: for it the rows of ``out`` are the columns of ``right' left'``, and arrays are turned already.
     """
     from llvmlite import ir
-    from numba import types
     from numba.core import cgutils
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        whole, number = ir.IntType(32), context.get_value_type(signature.args[3].dtype)
+        whole, letter, number = ir.IntType(32), ir.IntType(8), context.get_value_type(signature.args[3].dtype)
         arrays = [
             context.make_array(kind)(context, builder, value)
             for kind, value in zip(signature.args[1:], arguments[1:], strict=True)
         ]
-        (rows, inner), (columns, _) = (cgutils.unpack_tuple(builder, array.shape, 2) for array in arrays[:2])
+        (rows, inner), _, (_, columns) = (cgutils.unpack_tuple(builder, array.shape, 2) for array in arrays)
 
         def place(value: Any, kind: Any = None) -> Any:
             value = value if kind is None else ir.Constant(kind, value)
             return cgutils.alloca_once_value(builder, value)
 
         m, n, k = (place(builder.trunc(size, whole)) for size in (columns, rows, inner))
-        turned, plain = place(ord("T"), ir.IntType(8)), place(ord("N"), ir.IntType(8))
+        of_right, of_left = place(ord("T" if turned else "N"), letter), place(ord("N"), letter)
         left, right, out = (array.data for array in arrays)
-        given = [turned, plain, m, n, k, place(1.0, number), right, k, left, k, place(0.0, number), out, m]
+        given = [
+            of_right, of_left, m, n, k, place(scale, number), right, k if turned else m, left, k, place(keep, number),
+            out, m,
+        ]  # fmt: skip
         kind = ir.FunctionType(ir.VoidType(), [value.type for value in given])
         builder.call(builder.inttoptr(arguments[0], kind.as_pointer()), given)
         return context.get_dummy_value()
 
-    return types.void(gemm, left, right, out), generate
+    return generate
 
 
 @cache

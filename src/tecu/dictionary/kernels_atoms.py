@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tecu.dictionary.compiled import compiled
+from tecu.dictionary.compiled import compiled, subtract_product, written_out
 from tecu.dictionary.kernels_code import _subtract_rows
 from tecu.dictionary.workers import Workers
 from tecu.kernels.words import Double, DoubleMatrix, Doubles, Flag, Indices, Integer, Matrix, Number, Totals, Vector
@@ -118,17 +118,36 @@ def misfits(
 
 
 @compiled
-def sweep_block(
-    D: Matrix, previous: Matrix, first: Integer, U: Matrix, A: Matrix, B: Matrix, eta: Number, ball: Flag, sparse: Flag,
-    changes: Matrix, used: Indices, weights: Vector,
+def sweep_atoms(
+    gemm: Integer, D: Matrix, previous: Matrix, first: Integer, end: Integer, A: Matrix, B: Matrix, eta: Number,
+    ball: Flag, sparse: Flag, slopes: Matrix, changes: Matrix, used: Indices, weights: Vector,
 ) -> Double:  # fmt: skip
-    """Exact minimisation over the atoms ``first, first + 1, ...`` one after the other; returns by how much it descends.
+    """Exact minimisation over the atoms from ``first`` to ``end`` one after the other; returns by how much it descends.
 
-    On entry ``U = B_J - A_J D`` for the block ``J``; the atoms of ``D`` in ``J`` are replaced, and ``U`` is used
-    up. With ``sparse`` it is summed here, atom by atom, over the entries of ``A`` that are not zero. On the sphere the
-    objective is ``-<v, d>`` in one atom, on the ball ``(A_jj + eta)/2 ||d||^2 - <v, d>``. The last three are scratch:
-    by atoms of the block (with ``sparse`` one) and features, finite; ``0, 1, ..., m``; ``m`` numbers.
+    As many atoms as ``slopes`` has rows share one product ``A_J D``, by BLAS at ``gemm``; with ``sparse`` that is
+    summed atom by atom, over the entries of ``A`` that are not zero. On the sphere the objective is ``-<v, d>`` in one
+    atom, on the ball ``(A_jj + eta)/2 ||d||^2 - <v, d>``. The last four are scratch: by atoms of a block (the second
+    with ``sparse`` one) and features, finite; ``0, 1, ..., m``; ``m`` numbers.
     """
+    descent = 0.0
+    size = slopes.shape[0]
+    for begin in range(first, end, size):
+        U = slopes[: min(size, end - begin)]
+        if not sparse:
+            for r in range(U.shape[0]):
+                for f in range(U.shape[1]):
+                    U[r, f] = B[begin + r, f]
+            subtract_product(gemm, A[begin : begin + U.shape[0]], D, U)
+        descent += _sweep_block(D, previous, begin, U, A, B, eta, ball, sparse, changes, used, weights)
+    return descent
+
+
+@written_out
+def _sweep_block(
+    D: Any, previous: Any, first: Any, U: Any, A: Any, B: Any, eta: Any, ball: Any, sparse: Any, changes: Any,
+    used: Any, weights: Any,
+) -> Any:  # fmt: skip
+    """The same for a block of atoms. On entry ``U = B_J - A_J D``, unless ``sparse``; it is used up."""
     size, n = U.shape
     m = D.shape[0]
     descent = 0.0

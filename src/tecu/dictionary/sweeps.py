@@ -14,6 +14,7 @@ import numpy as np
 
 from tecu.arrays import inner
 from tecu.dictionary.coding import ALONE, Matrix
+from tecu.dictionary.compiled import address_of_gemm
 from tecu.dictionary.workers import Workers
 
 LARGE_TOTALS = 40  # totals between 2^-40 and 2^40 are taken as they are
@@ -40,7 +41,7 @@ def sweep(
     ball), the others held. Blocks of atoms share one matrix product: the same iterates, faster. A pass over some
     ``atoms`` reads only their rows of the totals.
     """
-    from tecu.dictionary.kernels_atoms import sweep_block
+    from tecu.dictionary.kernels_atoms import sweep_atoms
 
     m, n = D.shape
     atoms = slice(0, m) if atoms is None else atoms
@@ -52,15 +53,9 @@ def sweep(
         return float(np.ldexp(sweep(D, previous, *scaled, math.ldexp(eta, -exponent), ball, atoms), exponent))
     sparse = has_few_entries(A[atoms])
     size = atoms.stop - atoms.start if sparse else SWEEP_BLOCK
-    slopes, scratch, weight = np.empty((size, n), D.dtype), _scratch(D, 1 if sparse else size), D.dtype.type(eta)
-    descent = 0.0
-    for first in range(atoms.start, atoms.stop, size):
-        block = slice(first, min(first + size, atoms.stop))
-        U = slopes[: block.stop - first]
-        if not sparse:
-            np.subtract(B[block], np.matmul(A[block], D, out=U), out=U)
-        descent += sweep_block(D, previous, first, U, A, B, weight, ball, sparse, *scratch)
-    return float(descent)
+    slopes, scratch = np.empty((size, n), D.dtype), _scratch(D, 1 if sparse else size)
+    gemm, ends = address_of_gemm(D.itemsize), (atoms.start, atoms.stop)
+    return float(sweep_atoms(gemm, D, previous, *ends, A, B, eta, ball, sparse, slopes, *scratch))
 
 
 def sweep_in_halves(
