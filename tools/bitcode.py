@@ -18,11 +18,14 @@ from typing import Any
 
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src"
-PACKAGES = ("tecu.dictionary",)  # each with a module ``compiled``, in which ``family`` is, and modules ``kernels_*``
+# each with a module ``compiled``, in which ``family`` is, and modules ``kernels_*``
+PACKAGES = ("tecu.dictionary", "tecu.lowlight", "tecu.lowlight.classical")
 
 
 def enter(package: str) -> Path:
-    """Make a package importable without running its ``__init__``; its folder."""
+    """Make a package importable without running its ``__init__``, nor that of one it is in; its folder."""
+    if "." in package:
+        enter(package.rpartition(".")[0])
     folder = SOURCE.joinpath(*package.split("."))
     if package not in sys.modules:
         module = sys.modules[package] = ModuleType(package)

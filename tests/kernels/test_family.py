@@ -13,7 +13,27 @@ import pytest
 from tecu.dictionary import kernels_atoms, kernels_audit, kernels_error
 from tecu.dictionary.compiled import family as dictionary
 from tecu.kernels import Family, Part, ahead, kept, machine
-from tecu.kernels.words import Bits, BitVector, Double, Doubles, Flag, Integer, Integers, Matrix, Vector, type_of
+from tecu.kernels.words import (
+    Bits,
+    BitVector,
+    Double,
+    Doubles,
+    Flag,
+    Integer,
+    Integers,
+    LevelMatrix,
+    LevelStack,
+    Matrix,
+    NaturalMatrix,
+    Shorts,
+    SingleStack,
+    Vector,
+    type_of,
+)
+from tecu.lowlight import kernels_bytes, kernels_denoise, kernels_tone
+from tecu.lowlight.classical import kernels_hdrnet, kernels_npea
+from tecu.lowlight.classical.compiled import family as classical
+from tecu.lowlight.compiled import family as photos
 
 family = Family("a test", Path(__file__).with_name("nothing.bitcode"))
 
@@ -45,6 +65,30 @@ def count_bits(numbers: Vector, bits: BitVector, mask: Bits) -> Integer:
     return count
 
 
+SCALE = 3
+
+
+@family.routine
+def _scaled(x):
+    return SCALE * np.uint32(x)
+
+
+@family.kernel
+def spread(
+    levels: LevelMatrix, stack: LevelStack, shorts: Shorts, naturals: NaturalMatrix, means: SingleStack
+) -> Integer:
+    """Words of pixels: levels three times as large, and their halves as floats; returns the sum."""
+    total = np.int64(0)
+    for y in range(levels.shape[0]):
+        for x in range(levels.shape[1]):
+            naturals[y, x] = _scaled(levels[y, x])
+            means[0, y, x] = np.float32(0.5) * np.float32(levels[y, x])
+            stack[1, y, x] = levels[y, x]
+            shorts[x] += np.uint16(levels[y, x])
+            total += levels[y, x]
+    return total
+
+
 @pytest.fixture(autouse=True)
 def own_folder(tmp_path, monkeypatch):
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
@@ -64,6 +108,29 @@ def test_a_kernel_does_what_its_python_does(dtype):
     numbers = np.array([1.0, -1.0, 0.0], dtype)
     bits = numbers.view(f"i{numbers.itemsize}")
     assert count_bits(numbers, bits, np.iinfo(bits.dtype).min) == 1  # the sign
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16])
+def test_a_kernel_of_pixels_does_what_its_python_does(dtype):
+    levels = np.arange(6, dtype=dtype).reshape(2, 3) + np.iinfo(dtype).max // 4
+    answers = []
+    for call in (spread, spread.function):
+        arrays = (
+            np.zeros((2, 2, 3), dtype), np.zeros(3, np.uint16), np.zeros((2, 3), np.uint32),
+            np.zeros((1, 2, 3), np.float32),
+        )  # fmt: skip
+        answers.append([call(levels, *arrays), *(array.tobytes() for array in arrays)])
+    assert answers[0] == answers[1]
+    assert answers[0][0] == levels.sum()
+
+
+def test_the_arguments_choose_among_what_a_kernel_is_made_for():
+    single, double, byte, short = (np.dtype(kind) for kind in ("f4", "f8", "u1", "u2"))
+    assert weighted.variants() == [(single,), (double,)]
+    assert kernels_atoms._add_rows.variants() == [(single, single), (single, double), (double, double)]
+    assert spread.variants() == [(byte,), (short,)]
+    with pytest.raises(TypeError, match="spread works in uint8 or uint16, got float32"):
+        spread(np.zeros((1, 1), np.float32), *[None] * 4)
 
 
 def test_a_later_process_finds_it_on_disk(tmp_path, monkeypatch):
@@ -112,6 +179,19 @@ def test_a_changed_part_changes_the_name(tmp_path, monkeypatch):
     monkeypatch.undo()
     assert len(names | {before}) == 3
     assert weighted.name_of(()) == before
+
+
+def test_a_changed_constant_changes_the_name(monkeypatch):
+    """It may be imported from a file that has no kernel in it."""
+    names = set()
+    for value in (3, 4, 4.0, np.float32(4)):
+        monkeypatch.setitem(globals(), "SCALE", value)
+        spread.__dict__.pop("_source", None)
+        names.add(spread.name_of(()))
+    spread.__dict__.pop("_source", None)
+    assert len(names) == 4
+    assert {"DARKEST float 0.0009765625", "fastmath False"} <= set(kernels_tone.tone_tile.settings())
+    assert "fastmath True" in set(kernels_npea._bright_means.settings())
 
 
 def test_parts_belong_to_what_a_kernel_is_made_of():
@@ -238,13 +318,25 @@ def test_compiling_is_announced_once_a_precision(caplog):
     single, double = np.dtype(np.float32), np.dtype(np.float64)
     for precisions in ((single,), (single, double), (), (double,), (double, double)):
         news.announce(precisions)
+    other = Family("another", Path("nowhere"))
+    for precisions in ((), (single,), (), (single,)):
+        other.announce(precisions)  # the first is no reason to tell a second time
     assert [record.getMessage().split(",")[0] for record in caplog.records] == [
         "compiling the kernels of nothing for float32",
         "compiling the kernels of nothing for float64",
+        "compiling the kernels of another",
     ]
 
 
-def test_all_kernels_of_dictionary_learning_can_be_made_ahead():
-    names = [kernel.name_of(key) for kernel in dictionary.kernels for key in kernel.variants()]
+@pytest.mark.parametrize("family", [dictionary, photos, classical], ids=lambda family: family.what)
+def test_all_kernels_of_a_task_can_be_made_ahead(family):
+    names = [kernel.name_of(key) for kernel in family.kernels for key in kernel.variants()]
     assert len(names) == len(set(names))
-    assert len({kernel.function.__name__ for kernel in dictionary.kernels}) == len(dictionary.kernels)
+    assert len({kernel.function.__name__ for kernel in family.kernels}) == len(family.kernels)
+
+
+def test_the_kernels_of_photos_are_these():
+    """A kernel of another module would not be found by ``tools/bitcode.py``."""
+    own = {kernels_bytes.pad_rows, kernels_bytes.cell_means, kernels_tone.tone_tile, kernels_denoise.smooth_tile}
+    assert {*photos.kernels} == own
+    assert {*classical.kernels} == {kernels_npea._bright_means, kernels_hdrnet._slice_rows}

@@ -1,5 +1,8 @@
 """Rendering by tables: NumPy and compiled kernels to the byte, both against the formulas; tiles, threads, memory."""
 
+import os
+import subprocess
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -7,6 +10,9 @@ import pytest
 
 from lowlight.scenes import dark_scene
 from tecu.lowlight import Enhancer, grid, kernels
+from tecu.lowlight.kernels_bytes import cell_means, pad_rows
+from tecu.lowlight.kernels_denoise import smooth_tile
+from tecu.lowlight.kernels_tone import tone_tile
 from tecu.lowlight.render import render
 from tecu.lowlight.tone import Tone
 
@@ -191,3 +197,51 @@ def test_a_steep_curve_is_followed_to_the_level_near_black():
         steep = replace(bright, tone=Tone(0.7, np.linspace(0.0, 1.0, 4097) ** power))
         formulas = np.rint(255 * render(pixels / 255, steep, False))
         assert np.abs(render(pixels, steep, False) - formulas).max() <= 1
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16])
+@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.filterwarnings("ignore:overflow encountered")  # 32 bits are meant to be cut off
+def test_kernels_do_what_their_python_does(dtype, channels, monkeypatch):
+    pixels = np.ascontiguousarray(dark_scene(20, 20, noise=0.02)[:9, :11, :channels])
+    pixels = pixels.astype(dtype) * (np.iinfo(dtype).max // 255)
+    exposure = replace(Enhancer().analyse(pixels), cast=(12 / 255, 0.0, 4 / 255))
+    smoothing = exposure.smoothing()[0], np.ones_like(exposure.slope)
+
+    def results():
+        yield kernels.render(pixels, exposure, None)
+        yield kernels.render(pixels, exposure, smoothing)
+        if dtype == np.uint8:
+            yield kernels.shrink(pixels, (3, 4))
+        if dtype == np.uint8 and channels == 3:
+            yield kernels.padded(pixels)
+
+    by_kernels = list(results())
+    for kernel in (cell_means, pad_rows, smooth_tile, tone_tile):
+        monkeypatch.setattr(kernels, kernel.__name__, kernel.function)
+    for one, other in zip(by_kernels, results(), strict=True):
+        assert np.array_equal(one, other)
+
+
+LARGE_PHOTO = """
+import hashlib, sys
+import numpy as np
+from tecu.lowlight import Enhancer
+rng = np.random.default_rng(0)
+for dtype in (np.uint8, np.uint16):
+    photo = rng.integers(0, 40, (900, 900, 3)).astype(dtype) * dtype(np.iinfo(dtype).max // 255)
+    print(hashlib.sha256(Enhancer()(photo).tobytes()).hexdigest())
+print("numba" in sys.modules)
+"""
+
+
+def test_a_large_photo_in_a_later_process_needs_no_numba(tmp_path):
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    first, later = (
+        subprocess.run([sys.executable, "-c", LARGE_PHOTO], env=environment, capture_output=True, text=True, check=True)
+        for _ in range(2)
+    )
+    assert first.stderr.count("compiling the kernels of photo enhancement") == 2  # of 8 bits, of 16
+    assert "compiling" not in later.stderr
+    assert later.stdout.splitlines()[-1] == "False"
+    assert first.stdout.splitlines()[:-1] == later.stdout.splitlines()[:-1]

@@ -17,6 +17,9 @@ _SCALARS: dict[str, tuple[type, Callable[[Any], Any]]] = {
     "float64": (ctypes.c_double, float),
     "int32": (ctypes.c_int32, int),
     "int64": (ctypes.c_int64, int),
+    "uint8": (ctypes.c_uint8, int),
+    "uint16": (ctypes.c_uint16, int),
+    "uint32": (ctypes.c_uint32, int),
     "bool": (ctypes.c_uint8, int),
 }
 

@@ -20,7 +20,7 @@ import numpy as np
 
 from tecu.kernels import ahead, kept
 from tecu.kernels.calling import Native
-from tecu.kernels.words import NUMBER, TOTAL, type_of
+from tecu.kernels.words import CHOICES, NUMBER, choices, type_of
 
 log = logging.getLogger("tecu")
 
@@ -65,6 +65,17 @@ class Part:
         for part in self.parts.values():
             yield from part.sources()
 
+    def settings(self) -> Iterator[str]:
+        """What they depend on beside their files: the options, and numbers by name, which other files may define."""
+        for name, option in self.options.items():
+            yield f"{name} {sorted(option) if isinstance(option, set) else option}"
+        for name in self.function.__code__.co_names:
+            value = self.function.__globals__.get(name)
+            if isinstance(value, int | float | np.generic):
+                yield f"{name} {type(value).__name__} {np.asarray(value).item()!r}"
+        for part in self.parts.values():
+            yield from part.settings()
+
 
 class Primitive(Part):
     """A part written in LLVM's language, as numba's ``intrinsic`` wants it."""
@@ -86,8 +97,9 @@ class Kernel(Part):
         self._family, self.answer = family, ANSWERS[words.pop("return")]
         self._names, self._types = list(words), [type_of(word) for word in words.values()]
         of = [kind.of if kind.ndim else "" for kind in self._types]
-        # the arguments whose precision tells which machine code is wanted
-        self._telling = [of.index(key) for key in (NUMBER, TOTAL) if key in of]
+        # what is decided at a call, and the arguments whose precision tells which machine code is wanted
+        self._decided = [key for key in CHOICES if key in of]
+        self._telling = [of.index(key) for key in self._decided]
         self._native: dict[tuple[Any, ...], Native] = {}
 
     def __call__(self, *arguments: Any) -> Any:
@@ -98,17 +110,12 @@ class Kernel(Part):
 
     def kinds(self, precisions: tuple[np.dtype[Any], ...]) -> list[tuple[np.dtype[Any], int]]:
         """The type and the dimensions of each argument."""
-        number, total = (*precisions, np.dtype(np.float64), np.dtype(np.float64))[:2]
-        return [(kind.dtype(number, total), kind.ndim) for kind in self._types]
+        chosen = {NUMBER: np.dtype(np.float64), **dict(zip(self._decided, precisions, strict=True))}
+        return [(kind.dtype(chosen), kind.ndim) for kind in self._types]
 
     def variants(self) -> list[tuple[np.dtype[Any], ...]]:
-        """The precisions that it is made for; totals are never less precise than the data."""
-        single, double = np.dtype(np.float32), np.dtype(np.float64)
-        if not self._telling:
-            return [()]
-        if len(self._telling) == 1:
-            return [(single,), (double,)]
-        return [(single, single), (single, double), (double, double)]
+        """The precisions that it is made for."""
+        return choices(self._decided)
 
     def name_of(self, precisions: tuple[np.dtype[Any], ...]) -> str:
         """A name that changes when anything does that the bitcode depends on."""
@@ -117,7 +124,8 @@ class Kernel(Part):
     @cached_property
     def _source(self) -> str:
         files = [path.read_bytes().replace(b"\r\n", b"\n") for path in sorted(set(self.sources()))]
-        return kept.digest(b"\0".join([FORMAT.encode(), *files]))
+        settings = "\n".join(sorted(set(self.settings())))
+        return kept.digest(b"\0".join([FORMAT.encode(), settings.encode(), *files]))
 
     def bitcode(self, precisions: tuple[np.dtype[Any], ...]) -> tuple[str, bytes]:
         """By numba: the symbol of the function, and the bitcode."""
@@ -127,7 +135,9 @@ class Kernel(Part):
 
     def _prepared(self, precisions: tuple[np.dtype[Any], ...]) -> Native:
         if precisions not in self.variants():
-            raise TypeError(f"the kernel {self.function.__name__} works in float32 or float64, got {precisions}")
+            allowed = " or ".join(", ".join(map(str, variant)) for variant in self.variants())
+            got = ", ".join(map(str, precisions))
+            raise TypeError(f"the kernel {self.function.__name__} works in {allowed}, got {got}")
         from tecu.kernels import machine
 
         with _lock:
@@ -182,14 +192,22 @@ class Family:
         """``function`` for use inside kernels, each of which gets a copy of its machine code."""
         return Part(function, **self._options, forceinline=True)
 
+    def routine(self, function: Callable[..., Any]) -> Part:
+        """``function`` for use inside kernels, which call it: for loops that are long and used in several places."""
+        return Part(function, **self._options)
+
     def written_out(self, function: Callable[..., Any]) -> Part:
         """``function`` for use in one place of one kernel, as if its lines stood there: long ones compile sooner so."""
         return Part(function, **self._options, inline="always")
 
     def announce(self, precisions: tuple[np.dtype[Any], ...]) -> None:
-        """Say that kernels are being compiled, once for each precision of the data: it would be silent for seconds."""
+        """Say that kernels are being compiled, once for each precision of the data: it would be silent for seconds.
+
+        Kernels without one belong to what was told already, or to what comes next.
+        """
         first = precisions[:1]
-        if first not in self._told and (first or not self._told):
-            self._told.add(first)
-            kernels = f"kernels of {self.what}" + "".join(f" for {dtype}" for dtype in first)
-            log.warning("compiling the %s, once after an install; this takes some seconds", kernels)
+        known, self._told = self._told, self._told | {first}
+        if first in known or (known and not first) or known == {()}:
+            return
+        kernels = f"kernels of {self.what}" + "".join(f" for {dtype}" for dtype in first)
+        log.warning("compiling the %s, once after an install; this takes some seconds", kernels)

@@ -9,8 +9,9 @@ import numpy as np
 
 from tecu.lowlight.denoise import smoothing_share
 from tecu.lowlight.features import brightest_of, percentiles
+from tecu.lowlight.fixed import DARKEST
 from tecu.lowlight.grid import box_mean
-from tecu.lowlight.model import DARKEST, HEADROOM
+from tecu.lowlight.model import HEADROOM
 from tecu.lowlight.tone import Tone, highlights_of
 
 Pixels = np.ndarray[Any, Any]

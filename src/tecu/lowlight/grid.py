@@ -15,7 +15,7 @@ from PIL import Image
 Pixels = np.ndarray[Any, Any]
 
 LONGEST_SIDE = 112  # the networks were trained on 192; a third of the time, the same to 0.02 dB on pairs
-LARGE = 700_000  # pixels from which the compiled kernels pay: loading the compiler takes a while
+LARGE = 700_000  # pixels from which the compiled kernels pay: to load them takes as long as some of these
 RADIUS = 2  # of the windows of the fit
 FLATNESS = 1e-3  # variance of V below which a window counts as flat and I is not made to follow V
 

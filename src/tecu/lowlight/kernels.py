@@ -1,4 +1,4 @@
-"""Compiled kernels for large pictures of 8 or 16 bits, or many small ones; imported only when there are such.
+"""Large pictures of 8 or 16 bits, or many small ones, by compiled kernels; imported only when there are such.
 
 Rows are handed over flat, ``R G B R G B ...``, and indices are unsigned: that is what lets the compiler use vectors and
 leave out its checks (three times faster than indexing ``pixels[y, x, c]``).
@@ -14,18 +14,16 @@ from itertools import groupby
 from typing import Any
 
 import numpy as np
-from numba import njit, uint16, uint32
 
-from tecu.kernel_cache import announce_compiling
+from tecu.lowlight import spare
 from tecu.lowlight.exposure import Exposure
-from tecu.lowlight.kernels_denoise import factors, smooth_tile
-from tecu.lowlight.kernels_tone import tone_tile
-from tecu.lowlight.spare import room
+from tecu.lowlight.kernels_bytes import cell_means, pad_rows
+from tecu.lowlight.kernels_denoise import factors, room_to_smooth, smooth_tile
+from tecu.lowlight.kernels_tone import room_for_tone, tone_tile
 from tecu.lowlight.tables import scene
 
 Pixels = np.ndarray[Any, Any]
 
-KERNELS = ("tecu.lowlight", "photos", "half a minute")
 STRIP, WIDEST = 128, 4608  # rows that are smoothed or not together; columns of a tile: both are even
 MOST_THREADS = 4
 ROWS_A_CELL = 10  # rows of a cell that are averaged, at least; the noise of 200 pixels is small enough
@@ -33,19 +31,20 @@ ROWS_A_CELL = 10  # rows of a cell that are averaged, at least; the noise of 200
 
 def render(pixels: Pixels, exposure: Exposure, smoothing: tuple[Pixels, Pixels] | None) -> Pixels:
     """The result for ``pixels``, ``h x w x c``; ``smoothing`` is noise and share on the grid, or ``None``."""
-    announce_compiling(*KERNELS)
     height, width = pixels.shape[:2]
     flat, out = flat_rows(pixels), room_like(pixels)
     result = flat_rows(out)
     parts = scene(exposure, (height, width), pixels.dtype)
-    noise, share = smoothing or (None, np.zeros((1, 1)))
+    noise, share = smoothing or (None, np.zeros((1, 1), np.float32))
 
     def make(part: tuple[tuple[int, int, int, int], bool]) -> None:
         tile, noisy = part
+        edges = np.array(tile, np.int64)
         if noisy:
-            smooth_tile(flat, result, tile, noise, share, *parts, factors())
+            room = room_to_smooth(tile, width, flat.dtype)
+            smooth_tile(flat, result, edges, noise, share, *parts, factors(), *room)
         else:
-            tone_tile(flat, result, tile, *parts)
+            tone_tile(flat, result, edges, *parts, *room_for_tone(tile, flat.dtype))
 
     count = threads()
     shares = [(piece, noisy) for tile, noisy in tiles(share, height, width) for piece in cut(tile, count)]
@@ -110,13 +109,13 @@ def shrink(pixels: Pixels, shape: tuple[int, int]) -> Pixels:
 
     Of cells with many rows only some rows are read.
     """
-    announce_compiling(*KERNELS)
     height, width, channels = pixels.shape
     down = (np.arange(shape[0] + 1) * height) // shape[0]
     across = (np.arange(shape[1] + 1) * width) // shape[1]
     step = max(1, height // shape[0] // ROWS_A_CELL)
     out = np.empty((*shape, channels), dtype=np.float32)
-    _cell_means(flat_rows(pixels), down, across, step, channels, out)
+    flat = flat_rows(pixels)
+    cell_means(flat, down, across, step, channels, out, np.empty(flat.shape[1], np.uint16))
     return out
 
 
@@ -152,12 +151,12 @@ def room_like(pixels: Pixels) -> Pixels:
     """
     if padding(pixels) is not None:
         return padded_room(pixels.shape)
-    return room(pixels.shape) if pixels.dtype == np.uint8 else np.empty(pixels.shape, pixels.dtype)
+    return spare.room(pixels.shape) if pixels.dtype == np.uint8 else np.empty(pixels.shape, pixels.dtype)
 
 
 def padded_room(shape: tuple[int, ...]) -> Pixels:
     """Room for ``h x w x 3`` bytes that have a :func:`padding`."""
-    return room((*shape[:2], 4))[..., :3]
+    return spare.room((*shape[:2], 4))[..., :3]
 
 
 def padded(pixels: Pixels) -> Pixels:
@@ -166,41 +165,7 @@ def padded(pixels: Pixels) -> Pixels:
     if whole is not None:
         return whole
     out = padded_room(pixels.shape)
-    _pad_rows(flat_rows(pixels), flat_rows(out))
+    pad_rows(flat_rows(pixels), flat_rows(out))
     whole = padding(out)
     assert whole is not None
     return whole
-
-
-@njit(cache=True, nogil=True)
-def _pad_rows(flat, out):  # pragma: no cover
-    for y in range(flat.shape[0]):
-        row, wide = flat[y], out[y]
-        for x in range(wide.size // 4):
-            wide[4 * x], wide[4 * x + 1], wide[4 * x + 2] = row[3 * x], row[3 * x + 1], row[3 * x + 2]
-            wide[4 * x + 3] = 255
-
-
-@njit(cache=True, nogil=True)
-def _cell_means(flat, down, across, step, channels, out):  # pragma: no cover
-    apart = flat.shape[1] // across[-1]
-    sums = np.empty(flat.shape[1], np.uint16)  # of fewer than 20 rows or so
-    for i in range(out.shape[0]):
-        sums[:] = 0
-        count = 0
-        for y in range(down[i], down[i + 1], step):
-            _add_row(flat[y], sums)
-            count += 1
-        for j in range(out.shape[1]):
-            share = np.float32(1.0) / np.float32(255 * count * (across[j + 1] - across[j]))
-            for c in range(channels):
-                total = uint32(0)
-                for x in range(across[j], across[j + 1]):
-                    total += sums[x * apart + c]
-                out[i, j, c] = np.float32(total) * share
-
-
-@njit(cache=True, nogil=True)
-def _add_row(row, sums):  # pragma: no cover
-    for x in range(row.size):
-        sums[x] += uint16(row[x])

@@ -4,9 +4,6 @@ A row of pixels goes through all stages a few rows behind the one before it, so 
 exist, in rings, and stay in the processor's cache: tone, luma; slope and offset of the luma's guided filter, two rows
 later; the clean luma, two more; its cells of 2 x 2 with the colour differences; slopes and offsets of the colours, two
 rows of cells later; their means, two more; the result. Wide tiles are better: a call for a row costs some microseconds.
-
-The compiler keeps the tone's kernels inside :func:`smooth_tile`, and on disk by the date of this file: a change of
-them needs one here, or an old tone is found there.
 """
 
 from __future__ import annotations
@@ -14,8 +11,21 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from tecu.kernels.words import (
+    Integer,
+    Integers,
+    LevelMatrix,
+    Levels,
+    LevelStack,
+    NaturalMatrix,
+    ShortMatrix,
+    Single,
+    SingleMatrix,
+    Singles,
+    SingleStack,
+)
+from tecu.lowlight.compiled import compiled, part, scratch
 from tecu.lowlight.denoise import COLOUR_FACTOR, EPS_FLOOR, LUMA_FACTOR, MARGIN
 from tecu.lowlight.kernels_rows import (
     along_row,
@@ -42,12 +52,12 @@ RING, SHORT = 24, 16  # rows that are kept: from the tone to the result, and fro
 
 
 def factors() -> Pixels:
-    """The numbers of the filters, handed over: the compiler's cache would not notice a change of the constants."""
+    """The numbers of the filters."""
     return np.array([LUMA_FACTOR, COLOUR_FACTOR, EPS_FLOOR], dtype=np.float32)
 
 
-@njit(cache=True, nogil=True)
-def _near(y, count, ring):  # pragma: no cover
+@part
+def _near(y: Integer, count: Integer, ring: Integer) -> tuple[Integer, ...]:
     """The places in a ring of the five rows around ``y``, kept inside the picture."""
     last = count - 1
     return (
@@ -59,8 +69,18 @@ def _near(y, count, ring):  # pragma: no cover
     )
 
 
-@njit(cache=True, nogil=True)
-def _between(plane, y, top, down, left, across, lines, known, out):  # pragma: no cover
+@part
+def _between(
+    plane: SingleMatrix,
+    y: Integer,
+    top: Integers,
+    down: Singles,
+    left: Integers,
+    across: Singles,
+    lines: SingleMatrix,
+    known: Integer,
+    out: Singles,
+) -> Integer:
     """A row of a map on the grid at the pixels; returns the line of the grid that ``lines`` begin with."""
     upper, part = top[y], down[y]
     if upper != known:
@@ -72,24 +92,43 @@ def _between(plane, y, top, down, left, across, lines, known, out):  # pragma: n
     return upper
 
 
-@njit(cache=True, nogil=True)
-def _fit_luma(y, rows, luma, noise, fits, sums, factors):  # pragma: no cover
+@part
+def _fit_luma(
+    y: Integer,
+    rows: Integer,
+    luma: SingleMatrix,
+    noise: Singles,
+    fits: SingleStack,
+    sums: SingleMatrix,
+    factors: Singles,
+) -> None:
     a, b, c, d, e = _near(y, rows, SHORT)
     down_squares(luma[a], luma[b], luma[c], luma[d], luma[e], sums[0], sums[1])
     k = y % SHORT
     luma_fit(sums[0], sums[1], noise, factors[0], factors[2], fits[0, k], fits[1, k])
 
 
-@njit(cache=True, nogil=True)
-def _clean_luma(y, rows, luma, clean, fits, sums):  # pragma: no cover
+@part
+def _clean_luma(
+    y: Integer, rows: Integer, luma: SingleMatrix, clean: SingleMatrix, fits: SingleStack, sums: SingleMatrix
+) -> None:
     a, b, c, d, e = _near(y, rows, SHORT)
     for k in range(2):
         down_row(fits[k, a], fits[k, b], fits[k, c], fits[k, d], fits[k, e], sums[k])
     line_row(sums[0], sums[1], luma[y % SHORT], clean[y % RING])
 
 
-@njit(cache=True, nogil=True)
-def _make_cells(y, rows, planes, luma, clean, cells, grey, scale):  # pragma: no cover
+@part
+def _make_cells(
+    y: Integer,
+    rows: Integer,
+    planes: LevelStack,
+    luma: SingleMatrix,
+    clean: SingleMatrix,
+    cells: SingleStack,
+    grey: Singles,
+    scale: Single,
+) -> None:
     """A row of cells: the guide, red and blue minus luma."""
     upper, lower, k = 2 * y % RING, min(2 * y + 1, rows - 1) % RING, y % SHORT
     halve_row(luma[2 * y % SHORT], luma[min(2 * y + 1, rows - 1) % SHORT], grey)
@@ -98,8 +137,16 @@ def _make_cells(y, rows, planes, luma, clean, cells, grey, scale):  # pragma: no
     half_difference(planes[upper, 2], planes[lower, 2], grey, cells[2, k], scale)
 
 
-@njit(cache=True, nogil=True)
-def _fit_colours(y, rows, cells, noise, fits, sums, factors):  # pragma: no cover
+@part
+def _fit_colours(
+    y: Integer,
+    rows: Integer,
+    cells: SingleStack,
+    noise: Singles,
+    fits: SingleStack,
+    sums: SingleMatrix,
+    factors: Singles,
+) -> None:
     a, b, c, d, e = _near(y, rows, SHORT)
     guide, k = cells[0], y % SHORT
     down_squares(guide[a], guide[b], guide[c], guide[d], guide[e], sums[0], sums[1])
@@ -114,16 +161,26 @@ def _fit_colours(y, rows, cells, noise, fits, sums, factors):  # pragma: no cove
         )
 
 
-@njit(cache=True, nogil=True)
-def _average_fits(y, rows, fits, means, sums):  # pragma: no cover
+@part
+def _average_fits(y: Integer, rows: Integer, fits: SingleStack, means: SingleStack, sums: SingleMatrix) -> None:
     a, b, c, d, e = _near(y, rows, SHORT)
     for n in range(4):
         down_row(fits[n, a], fits[n, b], fits[n, c], fits[n, d], fits[n, e], sums[0])
         along_row(sums[0], means[n, y % SHORT])
 
 
-@njit(cache=True, nogil=True)
-def _result(y, cell_rows, planes, clean, means, wide, blend, share, unit):  # pragma: no cover
+@part
+def _result(
+    y: Integer,
+    cell_rows: Integer,
+    planes: LevelStack,
+    clean: SingleMatrix,
+    means: SingleStack,
+    wide: SingleMatrix,
+    blend: Singles,
+    share: Singles,
+    unit: Single,
+) -> None:
     own = y // 2
     other = min(max(own - 1 + y % 2 * 2, 0), cell_rows - 1)
     for n in range(4):
@@ -135,23 +192,35 @@ def _result(y, cell_rows, planes, clean, means, wide, blend, share, unit):  # pr
     mix_red_or_blue(row[2], guide, wide[2], wide[3], share, unit)
 
 
-@njit(cache=True, nogil=True)
-def _floats(rows, columns):  # pragma: no cover
-    return np.empty((rows, columns), np.float32)
-
-
-@njit(cache=True, nogil=True)
-def _rings(count, columns):  # pragma: no cover
-    return np.empty((count, SHORT, columns), np.float32)
-
-
-@njit(cache=True, nogil=True)
+@compiled
 def smooth_tile(
-    flat, out, tile, noise, share, slope, offset, top, down, left, across, gain, table, numbers, factors
-):  # pragma: no cover
+    flat: LevelMatrix,
+    out: LevelMatrix,
+    tile: Integers,
+    noise: SingleMatrix,
+    share: SingleMatrix,
+    slope: SingleMatrix,
+    offset: SingleMatrix,
+    top: Integers,
+    down: Singles,
+    left: Integers,
+    across: Singles,
+    gain: Singles,
+    table: Levels,
+    numbers: Singles,
+    factors: Singles,
+    planes: LevelStack,
+    places: ShortMatrix,
+    ints: NaturalMatrix,
+    lines: SingleMatrix,
+    rings: SingleStack,
+    sums: SingleMatrix,
+    cell_rings: SingleStack,
+    cell_sums: SingleMatrix,
+) -> None:
     """The result of a tile: rows ``tile[0]`` to ``tile[1]``, columns ``tile[2]`` to ``tile[3]``, even at the start.
 
-    The filters look at a margin around it.
+    The filters look at a margin around it. What follows ``factors`` is scratch, by :func:`room_to_smooth`.
     """
     first, last = max(tile[0] - MARGIN, 0), min(tile[1] + MARGIN, flat.shape[0])
     start, stop = max(tile[2] - MARGIN, 0), min(tile[3] + MARGIN, left.size)
@@ -159,34 +228,14 @@ def smooth_tile(
     rgb = channels > 1
     source, target = slice(channels * start, channels * stop), slice(channels * tile[2], channels * tile[3])
     inner, left, across = slice(tile[2] - start, tile[3] - start), left[start:stop], across[start:stop]
-    rows, columns, cell_rows, cell_columns = last - first, left.size, (last - first + 1) // 2, (left.size + 1) // 2
+    rows, cell_rows = last - first, (last - first + 1) // 2
     unit = np.float32(np.float32(1.0) / numbers[0])
 
-    planes, v, places = (
-        np.empty((RING, 3, columns), flat.dtype),
-        np.empty(columns, flat.dtype),
-        np.empty((3, columns), np.uint16),
-    )
-    ints = np.empty((2, columns), np.uint32)
-    floats, lines, wide, shares = (
-        _floats(6, columns),
-        _floats(8, columns),
-        _floats(4, columns),
-        np.empty(columns, np.float32),
-    )
-    luma, clean, noises, sums = (
-        _floats(SHORT, columns),
-        _floats(RING, columns),
-        _floats(SHORT, columns),
-        _floats(4, columns + 4),
-    )
-    fits, cells = _rings(2, columns), _rings(3, cell_columns)
-    colour_fits, means = _rings(4, cell_columns), _rings(4, cell_columns)
-    grey, blend, cell_sums = (
-        np.empty(cell_columns, np.float32),
-        np.empty(cell_columns + 2, np.float32),
-        _floats(4, cell_columns + 4),
-    )
+    v = planes[RING, 0]
+    floats, wide, shares, clean = lines[8:14], lines[14:18], lines[18], lines[19:]
+    fits, luma, noises = rings[:2], rings[2], rings[3]
+    cells, colour_fits, means, grey = cell_rings[:3], cell_rings[3:7], cell_rings[7:11], cell_rings[11, 0]
+    blend = cell_sums[4]
 
     toned = louder = shared = -1  # lines of the grid that are at hand
     fitted = cleaned = made = coloured = averaged = done = 0  # rows behind which a stage is complete
@@ -226,3 +275,16 @@ def smooth_tile(
                 row = planes[done % RING]
                 join(row[0, inner], row[1, inner], row[2, inner], out[first + done, target])
             done += 1
+
+
+def room_to_smooth(tile: tuple[int, int, int, int], width: int, dtype: np.dtype[Any]) -> tuple[Pixels, ...]:
+    """Scratch for :func:`smooth_tile` in a picture of that ``width``."""
+    columns = min(tile[3] + MARGIN, width) - max(tile[2] - MARGIN, 0)
+    cells = (columns + 1) // 2
+    whole = (
+        scratch((RING + 1, 3, columns), dtype),
+        scratch((3, columns), np.uint16),
+        scratch((2, columns), np.uint32),
+    )
+    shapes = (19 + RING, columns), (4, SHORT, columns), (4, columns + 4), (12, SHORT, cells), (5, cells + 4)
+    return *whole, *(scratch(shape, np.float32) for shape in shapes)

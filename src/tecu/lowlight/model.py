@@ -20,6 +20,7 @@ import numpy as np
 from tecu import couplings, stop, strategies, terms
 from tecu.certificate import Certificate
 from tecu.history import History
+from tecu.lowlight.fixed import DARKEST
 from tecu.problem import Problem
 from tecu.solver import Solver
 from tecu.state import Result
@@ -34,7 +35,6 @@ MAX_OUTER, MAX_INNER = 8, 10
 STILL = 1e-2
 """The relative change at which to stop. Further steps change a result by up to 0.3 of 255 levels in the mean, single
 pixels by up to four."""
-DARKEST = 1.0 / 1024.0  # lower bound of I, so that 1 / I stays bounded on black
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """From an exposure to the pixels of the result, strip by strip.
 
 Pictures of 8 or 16 bits are rendered by tables: large ones by compiled kernels (:mod:`tecu.lowlight.kernels`), small
-ones by NumPy (:mod:`tecu.lowlight.tables`), because the compiler takes longer to load than NumPy for half a megapixel.
+ones by NumPy (:mod:`tecu.lowlight.tables`): what has to be compiled, if only once, is not for a thumbnail to wait for.
 Both give the same bytes, so many small pictures are left to the kernels, too. Floats are rendered by the formulas.
 """
 

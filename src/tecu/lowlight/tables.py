@@ -14,17 +14,12 @@ from typing import Any
 import numpy as np
 
 from tecu.lowlight.exposure import NEARLY_BLACK, Exposure, black_until, gain_share
+from tecu.lowlight.fixed import BITS, DARKEST, LOWEST, SHIFT
 from tecu.lowlight.grid import enlarge, positions, whitepoint
-from tecu.lowlight.model import DARKEST
 
 Pixels = np.ndarray[Any, Any]
 
-FRACTION = 9  # bits of the mantissa that the table of gains distinguishes: 0.1 % of the gain
 SIZE = {np.dtype(np.uint8): 1 << 14, np.dtype(np.uint16): 1 << 16}  # of the curve's table: near black it is steep
-# The next three are compiled into the kernels, which are kept on disk by the date of their own files, not of this one.
-BITS = 16  # of a place in that table beyond its whole part
-LOWEST = int(np.float32(DARKEST).view(np.int32))
-SHIFT = 23 - FRACTION
 
 
 def scene(exposure: Exposure, shape: tuple[int, int], dtype: Any) -> tuple[Any, ...]:
@@ -32,7 +27,6 @@ def scene(exposure: Exposure, shape: tuple[int, int], dtype: Any) -> tuple[Any, 
     rows, columns = positions(shape[0], exposure.slope.shape[0]), positions(shape[1], exposure.slope.shape[1])
     white = whitepoint(dtype)
     gain = gains(exposure.tone.exponent, SIZE[np.dtype(dtype)] * 2**BITS / white)
-    # Handed over, not compiled in: the compiler's cache would not notice a change of the constants.
     cast = white * gain_share(exposure.tone.exponent) * np.array(exposure.cast)
     lift = exposure.tone.lift, 1.0 / (SIZE[np.dtype(dtype)] * 2**BITS * exposure.headroom)
     numbers = np.array([1.0 / white, 1.0 / exposure.headroom, *black(exposure), *cast, *lift], dtype=np.float32)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tecu.lowlight.classical import hdrnet
-from tecu.lowlight.classical.hdrnet_kernel import slice_and_apply
+from tecu.lowlight.classical.kernels_hdrnet import slice_and_apply
 
 RNG = np.random.default_rng(0)
 

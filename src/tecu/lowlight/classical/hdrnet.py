@@ -73,7 +73,7 @@ def grid_and_guide(picture: Picture, weights: Path = WEIGHTS) -> tuple[Picture, 
 
 def apply(picture: Picture, grid: Picture, guide: Picture) -> Picture:
     """Read a map for each pixel and apply it."""
-    from tecu.lowlight.classical.hdrnet_kernel import slice_and_apply
+    from tecu.lowlight.classical.kernels_hdrnet import slice_and_apply
 
     return slice_and_apply(picture, grid, guide)
 

@@ -52,7 +52,7 @@ def enhance(image: Any) -> Picture:
 
 def bright_pass(value: Picture) -> Picture:
     """``L_r``."""
-    from tecu.lowlight.classical.npea_kernel import bright_means
+    from tecu.lowlight.classical.kernels_npea import bright_means
 
     level = levels(value).astype(np.int32)
     return bright_means(value, level, neighbour_counts(level), PATCH // 2)

@@ -5,15 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
+
+from tecu.kernels.words import Integer, SingleMatrix, Singles, SingleStack
+from tecu.lowlight.classical.compiled import compiled
 
 Plane = np.ndarray[Any, Any]
 
 
-def _slice_rows(picture: Plane, maps: Plane, guide: Plane, out: Plane) -> None:
+@compiled
+def _slice_rows(
+    picture: SingleStack, maps: SingleStack, rows: Integer, guide: SingleMatrix, out: SingleStack, own: Singles
+) -> None:
+    """``maps`` has the cells of all ``rows``, each by depth and by entry of the map; ``own`` is scratch for one map."""
     height, width = guide.shape
-    rows, columns, depth = maps.shape[0], maps.shape[1], maps.shape[2]
-    own = np.empty(12, np.float32)
+    columns, depth = maps.shape[0] // rows, maps.shape[1]
     for i in range(height):
         y = min(max((i + 0.5) / height * rows - 0.5, 0.0), rows - 1.0)
         top = min(int(y), rows - 2)
@@ -35,18 +40,17 @@ def _slice_rows(picture: Plane, maps: Plane, guide: Plane, out: Plane) -> None:
                             * (deep if c else np.float32(1.0) - deep)
                         )
                         for k in range(12):
-                            own[k] += share * maps[top + a, left + b, front + c, k]
+                            own[k] += share * maps[(top + a) * columns + left + b, front + c, k]
             red, green, blue = picture[i, j, 0], picture[i, j, 1], picture[i, j, 2]
             for c in range(3):
                 out[i, j, c] = own[4 * c] * red + own[4 * c + 1] * green + own[4 * c + 2] * blue + own[4 * c + 3]
 
 
-_compiled = njit(cache=True, fastmath=True, nogil=True)(_slice_rows)
-
-
 def slice_and_apply(picture: Plane, grid: Plane, guide: Plane) -> Plane:
     """``picture`` (``h x w x 3``) through the maps of ``grid`` (``12 x depth x rows x columns``) read at ``guide``."""
+    picture, guide = np.ascontiguousarray(picture), np.ascontiguousarray(guide)
+    entries, depth, rows, columns = grid.shape
+    maps = np.ascontiguousarray(grid.transpose(2, 3, 1, 0)).reshape(rows * columns, depth, entries)
     out = np.empty_like(picture)
-    maps = np.ascontiguousarray(grid.transpose(2, 3, 1, 0))
-    _compiled(picture, maps, np.ascontiguousarray(guide), out)
+    _slice_rows(picture, maps, rows, guide, out, np.empty(entries, np.float32))
     return out

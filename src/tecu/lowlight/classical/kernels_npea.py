@@ -5,12 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
+
+from tecu.kernels.words import IndexMatrix, Integer, SingleMatrix
+from tecu.lowlight.classical.compiled import compiled
 
 Plane = np.ndarray[Any, Any]
 
 
-def _bright_means(value: Plane, level: Plane, table: Plane, radius: int, out: Plane) -> None:
+@compiled
+def _bright_means(
+    value: SingleMatrix, level: IndexMatrix, table: SingleMatrix, radius: Integer, out: SingleMatrix
+) -> None:
     height, width = value.shape
     for i in range(height):
         top, bottom = max(0, i - radius), min(height, i + radius + 1)
@@ -29,11 +34,9 @@ def _bright_means(value: Plane, level: Plane, table: Plane, radius: int, out: Pl
             out[i, j] = max(total / weight, value[i, j]) if weight > 0.0 else value[i, j]
 
 
-_compiled = njit(cache=True, fastmath=True, nogil=True)(_bright_means)
-
-
 def bright_means(value: Plane, level: Plane, table: Plane, radius: int) -> Plane:
     """The mean of the pixels around that are at least as bright, weighted by ``table[own level, their level]``."""
+    value = np.ascontiguousarray(value)
     out = np.empty_like(value)
-    _compiled(value, level, table, radius, out)
+    _bright_means(value, level, table, radius, out)
     return out
