@@ -194,6 +194,16 @@ def test_a_changed_constant_changes_the_name(monkeypatch):
     assert "fastmath True" in set(kernels_npea._bright_means.settings())
 
 
+def test_a_program_without_sources_has_names_for_its_kernels(tmp_path, monkeypatch):
+    monkeypatch.setattr(Part, "sources", lambda part: iter([tmp_path / "not there"]))
+    names = set()
+    for kernel in family.kernels:
+        kernel.__dict__.pop("_source", None)
+        names.add(kernel.name_of(()).split("-", 1)[1])
+        kernel.__dict__.pop("_source", None)
+    assert len(names) == len(family.kernels)
+
+
 def test_parts_belong_to_what_a_kernel_is_made_of():
     assert list(weighted.parts) == ["_shifted"]
     assert {path.name for path in kernels_atoms.misfits.sources()} == {"kernels_atoms.py", "kernels_code.py"}

@@ -123,7 +123,10 @@ class Kernel(Part):
 
     @cached_property
     def _source(self) -> str:
-        files = [path.read_bytes().replace(b"\r\n", b"\n") for path in sorted(set(self.sources()))]
+        try:
+            files = [path.read_bytes().replace(b"\r\n", b"\n") for path in sorted(set(self.sources()))]
+        except OSError:  # a frozen program has no source
+            files = [self.function.__code__.co_code]
         settings = "\n".join(sorted(set(self.settings())))
         return kept.digest(b"\0".join([FORMAT.encode(), settings.encode(), *files]))
 
