@@ -338,6 +338,12 @@ def test_compiling_is_announced_once_a_precision(caplog):
     ]
 
 
+def test_how_long_it_takes_is_told_too(caplog):
+    for is_ahead, takes in ((True, "some seconds"), (False, "half a minute")):
+        Family("nothing", Path("nowhere")).announce((np.dtype(np.float32),), is_ahead)
+        assert caplog.records[-1].getMessage().endswith(takes)
+
+
 @pytest.mark.parametrize("family", [dictionary, photos, classical], ids=lambda family: family.what)
 def test_all_kernels_of_a_task_can_be_made_ahead(family):
     names = [kernel.name_of(key) for kernel in family.kernels for key in kernel.variants()]

@@ -149,8 +149,9 @@ class Kernel(Part):
                 file = f"{name}-{kept.digest(machine.description().encode())}"
                 found = kept.read(source, file)
                 if found is None:
-                    self._family.announce(precisions)
-                    found = self._made(name, precisions)
+                    entry = f"{name}-{machine.level()}"
+                    self._family.announce(precisions, is_ahead=entry in ahead.names(self._family.ahead))
+                    found = self._made(entry, precisions)
                     kept.write(source, file, *found)
                 symbol, code = found
                 address = machine.loaded(code, symbol)
@@ -158,16 +159,16 @@ class Kernel(Part):
                 self._native[precisions] = native
         return self._native[precisions]
 
-    def _made(self, name: str, precisions: tuple[np.dtype[Any], ...]) -> tuple[str, bytes]:
+    def _made(self, entry: str, precisions: tuple[np.dtype[Any], ...]) -> tuple[str, bytes]:
         from tecu.kernels import machine
 
-        brought = ahead.read(self._family.ahead, f"{name}-{machine.level()}")
+        brought = ahead.read(self._family.ahead, entry)
         if brought is not None:
             symbol, bitcode = brought
             try:
                 return symbol, machine.machine_code(bitcode)
             except RuntimeError as reason:  # of a newer compiler than this one
-                log.debug("bitcode of %s is of no use here: %s", name, reason)
+                log.debug("bitcode of %s is of no use here: %s", entry, reason)
         symbol, bitcode = self.bitcode(precisions)
         return symbol, machine.machine_code(bitcode)
 
@@ -203,7 +204,7 @@ class Family:
         """``function`` for use in one place of one kernel, as if its lines stood there: long ones compile sooner so."""
         return Part(function, **self._options, inline="always")
 
-    def announce(self, precisions: tuple[np.dtype[Any], ...]) -> None:
+    def announce(self, precisions: tuple[np.dtype[Any], ...], is_ahead: bool = True) -> None:
         """Say that kernels are being compiled, once for each precision of the data: it would be silent for seconds.
 
         Kernels without one belong to what was told already, or to what comes next.
@@ -213,4 +214,5 @@ class Family:
         if first in known or (known and not first) or known == {()}:
             return
         kernels = f"kernels of {self.what}" + "".join(f" for {dtype}" for dtype in first)
-        log.warning("compiling the %s, once after an install; this takes some seconds", kernels)
+        takes = "some seconds" if is_ahead else "up to half a minute"
+        log.warning("compiling the %s, once after an install; this takes %s", kernels, takes)
