@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from tecu.kernels import ahead, kept
-from tecu.kernels.calling import Native
+from tecu.kernels.calling import ENTRY, Native, entry_to
 from tecu.kernels.words import CHOICES, NUMBER, choices, type_of
 
 log = logging.getLogger("tecu")
@@ -154,8 +154,9 @@ class Kernel(Part):
                     found = self._made(entry, precisions)
                     kept.write(source, file, *found)
                 symbol, code = found
-                address = machine.loaded(code, symbol)
-                native = Native(self.function.__name__, self._names, address, self.kinds(precisions), self.answer)
+                kinds = self.kinds(precisions)
+                address = machine.loaded(code, entry_to(symbol, kinds), ENTRY)
+                native = Native(self.function.__name__, self._names, address, kinds, self.answer)
                 self._native[precisions] = native
         return self._native[precisions]
 

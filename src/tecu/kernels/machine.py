@@ -91,10 +91,10 @@ def machine_code(bitcode: bytes) -> bytes:
         return code
 
 
-def loaded(code: bytes, symbol: str) -> int:
-    """The address of a function in an object file, from now on in memory."""
+def loaded(code: bytes, text: str, symbol: str) -> int:
+    """The address of a function in LLVM's language, which calls what is in an object file; both are in memory now."""
     with _lock:
-        engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _machine())
+        engine = llvm.create_mcjit_compiler(llvm.parse_assembly(text), _machine())
         engine.add_object_file(llvm.ObjectFileRef.from_data(code))
         engine.finalize_object()
         _engines.append(engine)
