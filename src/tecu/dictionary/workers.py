@@ -13,11 +13,12 @@ from contextlib import contextmanager
 from contextvars import copy_context
 from functools import lru_cache, partial
 from itertools import pairwise
-from queue import SimpleQueue
 from threading import Lock, Thread, current_thread
 from typing import Any, TypeVar
 
 import numpy as np
+
+from tecu.dictionary.mailbox import Mailbox, patience
 
 T = TypeVar("T")
 P = TypeVar("P")
@@ -27,9 +28,9 @@ SMALLEST_PIECE = 64  # rows; below that a thread costs more than it brings
 class _Worker:
     """One thread that waits for work: a queue there and one back, a tenth of the price of a pool's future."""
 
-    def __init__(self) -> None:
-        self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
-        self._errors: SimpleQueue[BaseException | None] = SimpleQueue()
+    def __init__(self, glances: int) -> None:
+        self._jobs: Mailbox[Callable[[], None] | None] = Mailbox(glances)
+        self._errors: Mailbox[BaseException | None] = Mailbox(glances)
         self.thread = Thread(target=self._work, name="tecu worker", daemon=True)
         self.thread.start()
 
@@ -63,7 +64,8 @@ class Workers:
 
     def __init__(self, count: int = 1) -> None:
         self.count = count
-        self._others = [_Worker() for _ in range(count - 1)]
+        self._glances = patience(count)
+        self._others = [_Worker(self._glances) for _ in range(count - 1)]
         self._busy = False
 
     def map(self, function: Callable[[slice], T], size: int) -> list[T]:
@@ -151,9 +153,7 @@ class Workers:
         are for whoever is free.
         """
         done: list[object] = []
-        leaves: SimpleQueue[None] = (
-            SimpleQueue()
-        )  # not an Event: Ctrl-C could leave its lock behind, and others waiting
+        leaves: Mailbox[None] = Mailbox(self._glances)  # no Event: Ctrl-C could leave its lock behind, others waiting
 
         def begin(call: Callable[[], object]) -> None:
             done.append(call())

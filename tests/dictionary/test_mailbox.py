@@ -1,0 +1,57 @@
+"""A queue whose reader looks out for a moment: nothing is lost, whether one looks out, sleeps or does neither."""
+
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from tecu.dictionary import mailbox
+from tecu.dictionary.kernels_waiting import look_out
+from tecu.dictionary.mailbox import Mailbox, patience
+
+
+@pytest.mark.parametrize("glances", [0, 1, 100_000_000])
+def test_items_come_in_order_whoever_is_first(glances):
+    there, back = Mailbox(glances), Mailbox(glances)
+
+    def echo():
+        while (item := there.get()) is not None:
+            back.put(item)
+
+    thread = threading.Thread(target=echo, daemon=True)
+    thread.start()
+    for i in range(200):
+        there.put(i)
+        assert back.get() == i  # both have waited for each other
+    for i in range(200):
+        there.put(i)
+    assert [back.get() for _ in range(200)] == list(range(200))
+    there.put(None)
+    thread.join(20)
+    assert not thread.is_alive()
+
+
+def test_who_looks_out_sees_a_later_item_and_leaves_the_interpreter_to_others():
+    counter, seen = np.zeros(1, np.int64), []
+    thread = threading.Thread(target=lambda: seen.append(look_out(counter, 2, 2**62)), daemon=True)
+    thread.start()
+    counter[0] += 1
+    time.sleep(0.05)
+    assert thread.is_alive()  # one is less than two
+    counter[0] += 1  # which would never be reached if it held the interpreter's lock
+    thread.join(20)
+    assert seen == [1]
+
+
+def test_who_looks_out_in_vain_gives_up():
+    assert look_out(np.zeros(1, np.int64), 1, 1000) == 0
+    assert look_out(np.ones(1, np.int64), 1, 0) == 0  # without a glance nothing is seen
+
+
+def test_nobody_looks_out_alone_or_where_processors_are_short(monkeypatch):
+    monkeypatch.setattr(mailbox.os, "sched_getaffinity", lambda who: {0, 1}, raising=False)
+    assert [patience(threads) > 0 for threads in (1, 2, 3)] == [False, True, False]
+    monkeypatch.delattr(mailbox.os, "sched_getaffinity")  # as on other systems
+    monkeypatch.setattr(mailbox.os, "cpu_count", lambda: None)
+    assert patience(2) == 0
