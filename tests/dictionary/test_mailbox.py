@@ -32,21 +32,40 @@ def test_items_come_in_order_whoever_is_first(glances):
     assert not thread.is_alive()
 
 
+def counter(count=0):
+    return np.full(1, count, np.int64)
+
+
 def test_who_looks_out_sees_a_later_item_and_leaves_the_interpreter_to_others():
-    counter, seen = np.zeros(1, np.int64), []
-    thread = threading.Thread(target=lambda: seen.append(look_out(counter, 2, 2**62)), daemon=True)
+    sent, told, seen = counter(), counter(), []
+    thread = threading.Thread(target=lambda: seen.append(look_out(sent, 2, 2**62, 1000, told)), daemon=True)
     thread.start()
-    counter[0] += 1
+    sent[0] += 1
+    while told[0] == 0:  # which would be so for ever if it told that afterwards
+        time.sleep(0.001)
     time.sleep(0.05)
     assert thread.is_alive()  # one is less than two
-    counter[0] += 1  # which would never be reached if it held the interpreter's lock
+    sent[0] += 1  # which would never be reached if it held the interpreter's lock
     thread.join(20)
     assert seen == [1]
+    assert told[0] == 1
 
 
-def test_who_looks_out_in_vain_gives_up():
-    assert look_out(np.zeros(1, np.int64), 1, 1000) == 0
-    assert look_out(np.ones(1, np.int64), 1, 0) == 0  # without a glance nothing is seen
+def test_who_looks_out_in_vain_gives_up_and_has_told_all_the_same():
+    told = counter()
+    assert look_out(counter(0), 1, 1000, 0, told) == 0
+    assert look_out(counter(1), 1, 0, 0, told) == 0  # without a glance nothing is seen
+    assert told[0] == 2
+
+
+def test_what_was_put_in_unseen_is_there_and_counts_once_it_is_told():
+    box, other = Mailbox(1000), Mailbox(1000)
+    sent = box.put_unseen("letter")
+    assert sent[0] == 0
+    other.put("reply")
+    assert other.get(told=sent) == "reply"
+    assert sent[0] == 1
+    assert box.get() == "letter"
 
 
 def test_nobody_looks_out_alone_or_where_processors_are_short(monkeypatch):

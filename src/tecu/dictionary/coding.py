@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import count, pairwise
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -63,6 +63,12 @@ class Codes:
     def some(self, rows: slice) -> Codes:
         """Some rows, which begin somewhere in the same memory."""
         return Codes(self.indptr[rows.start : rows.stop + 1], self.indices, self.data)
+
+    @property
+    def pairs(self) -> float:
+        """How many products of two coefficients of a sample there are."""
+        lengths = np.diff(self.indptr).astype(np.float64)  # their squares leave 32 bits
+        return float(lengths @ lengths)
 
     def trimmed(self) -> Codes:
         """The same without room for more."""
@@ -150,43 +156,16 @@ class Coding:
         return self
 
     @property
-    def pieces(self) -> list[tuple[slice, Codes]]:
-        """Tile by tile, in the order of the samples, where they were written: without a copy."""
-        found = []
-        for (own, begin), rows in zip(self._places.tolist(), _slices(self._edges), strict=True):
-            indptr = np.empty(rows.stop - rows.start + 1, np.int32)
-            indptr[0], indptr[1:] = begin, self._ends[rows]
-            found.append((rows, Codes(indptr, self._parts[own].indices, self._parts[own].data)))
-        return found
-
-    @property
     def codes(self) -> Codes:
         """All of them, in the order of the samples."""
-        indptr = np.zeros(len(self._ends) + 1, np.int32)
-        np.cumsum(self._lengths, dtype=np.int32, out=indptr[1:])
-        found = [
-            (self._parts[own], slice(begin, self._ends[end - 1]))
-            for (own, begin), end in zip(self._places.tolist(), self._edges[1:].tolist(), strict=True)
-        ]
-        indices, data = (
-            np.concatenate([getattr(part, name)[piece] for part, piece in found] or [np.empty(0, dtype)])
-            for name, dtype in (("indices", np.int32), ("data", self._number))
-        )
+        from tecu.dictionary.kernels_tiles import collect_entries, number_entries
+
+        indptr, tiles = np.zeros(len(self._ends) + 1, np.int32), (self._edges, self._places)
+        number_entries(*tiles, self._ends, indptr)
+        indices, data = np.empty(indptr[-1], np.int32), np.empty(indptr[-1], self._number)
+        for own, part in self._parts.items():
+            collect_entries(*tiles, indptr, own, part.indices, part.data, indices, data)
         return Codes(indptr, indices, data)
-
-    @property
-    def _lengths(self) -> Matrix:
-        """Of the codes."""
-        lengths = np.diff(self._ends, prepend=np.int32(0))
-        first = self._edges[:-1]  # samples of tiles
-        lengths[first] = self._ends[first] - self._places[:, 1]
-        return lengths
-
-    @property
-    def pairs(self) -> float:
-        """How many products of two coefficients of a sample there are."""
-        lengths = self._lengths.astype(np.float64)  # their squares leave 32 bits
-        return float(lengths @ lengths)
 
     @property
     def change(self) -> float:
@@ -197,10 +176,6 @@ class Coding:
     def unsettled(self) -> int:
         """How many codes have an atom that could be dropped or inserted with profit."""
         return len(self._ends) - int(np.sum(self._changes[:, 1]))
-
-
-def _slices(edges: Matrix) -> list[slice]:
-    return [slice(a, b) for a, b in pairwise(edges.tolist())]
 
 
 def greedy(

@@ -118,6 +118,28 @@ def misfits(
 
 
 @compiled
+def count_entries(A: Matrix, first: Integer, end: Integer, step: Integer) -> Integer:
+    """How many entries are not zero in every ``step``-th of the rows from ``first`` to ``end``."""
+    count = np.int64(0)
+    for i in range(first, end, step):
+        row = A[i]
+        for j in range(row.size):
+            count += row[j] != 0
+    return count
+
+
+@compiled
+def largest_entry(B: Matrix, first: Integer, end: Integer) -> Double:
+    """The largest ``|B_ij|`` in the rows from ``first`` to ``end``."""
+    largest = B.dtype.type(0)
+    for i in range(first, end):
+        row = B[i]
+        for j in range(row.size):
+            largest = max(largest, abs(row[j]))
+    return np.float64(largest)
+
+
+@compiled
 def sweep_atoms(
     gemm: Integer, D: Matrix, previous: Matrix, first: Integer, end: Integer, A: Matrix, B: Matrix, eta: Number,
     ball: Flag, sparse: Flag, slopes: Matrix, changes: Matrix, used: Indices, weights: Vector,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tecu.dictionary.compiled import compiled
+from tecu.dictionary.compiled import compiled, take_next
 from tecu.kernels.family import Primitive
 from tecu.kernels.words import Integer, Integers
 
@@ -37,9 +37,17 @@ def _glance(typing_context: Any, counter: Any) -> Any:
 
 
 @compiled
-def look_out(counter: Integers, least: Integer, glances: Integer) -> Integer:
-    """Wait until ``counter[0] >= least``, for so many glances; 1 if it is, 0 if it was not in all that time."""
+def look_out(counter: Integers, least: Integer, glances: Integer, grace: Integer, told: Integers) -> Integer:
+    """Wait until ``counter[0] >= least``, for so many glances; 1 if it is, 0 if it was not in all that time.
+
+    Before that ``told[0]`` becomes one more, so that whoever looks out for it finds the interpreter's lock free. With
+    ``grace`` it waits for some glances longer: who has changed the counter holds the lock for another moment, and a
+    thread that wants it meanwhile is put to sleep.
+    """
+    take_next(told)
     for _ in range(glances):
         if _glance(counter) >= least:
+            for _ in range(grace):
+                _glance(counter)
             return 1
     return 0

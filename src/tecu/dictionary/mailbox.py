@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from queue import SimpleQueue
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
@@ -16,6 +16,13 @@ T = TypeVar("T")
 
 GLANCES = 100_000
 """At the counter before sleeping: two or three milliseconds, which is longer than one thread has to itself mostly."""
+
+GRACE = 500
+"""More of them, some ten microseconds, for the one who has put something in to let go of the interpreter's lock."""
+
+Counter = np.ndarray[Any, np.dtype[np.int64]]
+
+_NOBODY: Counter = np.zeros(1, np.int64)
 
 
 def patience(threads: int) -> int:
@@ -33,21 +40,26 @@ class Mailbox(Generic[T]):
     'letter'
     """
 
-    def __init__(self, glances: int = 0) -> None:
+    def __init__(self, glances: int = 0, grace: int = GRACE) -> None:
         self._queue: SimpleQueue[T] = SimpleQueue()
-        self._sent, self._read, self._glances = np.zeros(1, np.int64), 0, glances
+        self._sent, self._read = np.zeros(1, np.int64), 0
+        self._glances, self._grace = glances, grace
 
     def put(self, item: T) -> None:
         """Put an item in, for whoever waits or will come."""
-        self._queue.put(item)
-        self._sent[0] += 1  # after it: who sees the counter finds the item
+        self.put_unseen(item)[0] += 1
 
-    def get(self) -> T:
+    def put_unseen(self, item: T) -> Counter:
+        """Put an item in of which nobody who looks out is told, but by a :meth:`get` that is given what is returned."""
+        self._queue.put(item)
+        return self._sent
+
+    def get(self, told: Counter | None = None) -> T:
         """The next item; waits for it."""
-        if self._glances and self._sent[0] <= self._read:
+        if self._glances:
             from tecu.dictionary.kernels_waiting import look_out
 
-            look_out(self._sent, self._read + 1, self._glances)
+            look_out(self._sent, self._read + 1, self._glances, self._grace, _NOBODY if told is None else told)
         item = self._queue.get()
         self._read += 1
         return item

@@ -95,9 +95,9 @@ class Batch:
     samples: Matrix
     coding: Coding
 
-    def codes(self, coder: Coder) -> list[tuple[Codes, Matrix]]:
-        """The codes within their bounds, some at a time, each time with their samples."""
-        return [(codes.clipped(coder.lower, coder.upper), self.samples[rows]) for rows, codes in self.coding.pieces]
+    def codes(self, coder: Coder) -> Codes:
+        """The codes within their bounds."""
+        return self.coding.codes.clipped(coder.lower, coder.upper)
 
 
 class OnlineDictionary:
@@ -145,9 +145,10 @@ class OnlineDictionary:
         self._forget_all(keep)
         share = self._code(batch, judged)
         before, codes = np.diagonal(self.A).copy(), batch.codes(self.coder)
-        looks = [] if judged is None else [partial(misfits_of, Y, some, self.D) for some, Y in codes]
-        few_pairs = max(share, batch.coding.pairs / self.A.size) < FEW_PAIRS
-        answer, *misfits = self._swept(codes, few_pairs, [beside, *looks])
+        Y, parts = batch.samples, [] if judged is None else self.team.several(len(batch.samples))
+        looks = [partial(misfits_of, Y[rows], codes.some(rows), self.D) for rows in parts]
+        few_pairs = max(share, codes.pairs / self.A.size) < FEW_PAIRS
+        answer, *misfits = self._swept(codes, Y, few_pairs, [beside, *looks])
         if judged is not None:
             judged.add((np.diagonal(self.A).astype(np.float64) - before) / self.weight, misfits)
         return answer
@@ -167,14 +168,15 @@ class OnlineDictionary:
         self.team.each_after(strips, code, range(self.team.count), beside)
         return share[0]
 
-    def _swept(
-        self, codes: Sequence[tuple[Codes, Matrix]], few_pairs: bool, beside: Sequence[Callable[[], Any]]
-    ) -> list[Any]:
-        """Add codes to the totals and sweep; the answers of calls ``beside`` it, which see the atoms as they were."""
+    def _swept(self, codes: Codes, Y: Matrix, few_pairs: bool, beside: Sequence[Callable[[], Any]]) -> list[Any]:
+        """Add the codes of samples ``Y`` to the totals and sweep; the answers of calls ``beside`` it.
+
+        These see the atoms as they were.
+        """
         from tecu.dictionary.kernels_atoms import add_totals_of
 
         D, A, B, team = self.D, self.A, self.B, self.team
-        add = partial(add_totals_of, [(some, Y, self.weight) for some, Y in codes], A, B, False)
+        add = partial(add_totals_of, [(codes, Y, self.weight)], A, B, False)
         if few_pairs:
             return sweep_in_halves(D, D, A, B, 0.0, self.ball, team, add, beside)[1]
         adds = [partial(add, atoms) for atoms in team.slices(len(D))]

@@ -45,13 +45,13 @@ def sweep(
 
     m, n = D.shape
     atoms = slice(0, m) if atoms is None else atoms
-    exponent = _exponent(B[atoms])
+    exponent = _exponent(B, atoms)
     if exponent:
         scaled = np.zeros_like(A), np.zeros_like(B)
         for own, total in zip(scaled, (A, B), strict=True):
             np.ldexp(total[atoms], -exponent, out=own[atoms])
         return float(np.ldexp(sweep(D, previous, *scaled, math.ldexp(eta, -exponent), ball, atoms), exponent))
-    sparse = has_few_entries(A[atoms])
+    sparse = filled(A, atoms) < SPARSE_TOTALS
     size = atoms.stop - atoms.start if sparse else SWEEP_BLOCK
     slopes, scratch = np.empty((size, n), D.dtype), _scratch(D, 1 if sparse else size)
     gemm, ends = address_of_gemm(D.itemsize), (atoms.start, atoms.stop)
@@ -106,10 +106,11 @@ def _halves(m: int) -> tuple[slice, slice]:
     return slice(0, m // 2), slice(m // 2, m)
 
 
-def _exponent(B: Matrix) -> int:
+def _exponent(B: Matrix, atoms: slice) -> int:
     """Of the power of two by which totals are divided, so that lengths stay in the range of float32; mostly none."""
-    largest = max(np.max(B, initial=0.0), -np.min(B, initial=0.0))  # without a copy
-    exponent = int(np.frexp(largest)[1])
+    from tecu.dictionary.kernels_atoms import largest_entry
+
+    exponent = math.frexp(largest_entry(B, atoms.start, atoms.stop))[1]
     return exponent if abs(exponent) > LARGE_TOTALS else 0
 
 
@@ -118,12 +119,11 @@ def _scratch(D: Matrix, atoms: int) -> tuple[Matrix, Matrix, Matrix]:
     return np.zeros((atoms, n), D.dtype), np.arange(m + 1, dtype=np.int32), np.empty(m, D.dtype)
 
 
-def has_few_entries(A: Matrix) -> bool:
-    """Whether it is worth it to sweep entry by entry."""
-    return filled(A) < SPARSE_TOTALS
-
-
-def filled(A: Matrix) -> float:
+def filled(A: Matrix, atoms: slice | None = None) -> float:
     """The share of the entries of totals that are not zero, by some of their rows; of no atoms all of them."""
-    some = A[:: max(1, len(A) // ROWS_SEEN)] != 0  # truth values: to count floats takes eight times as long
-    return float(np.count_nonzero(some) / some.size) if some.size else 1.0
+    from tecu.dictionary.kernels_atoms import count_entries
+
+    first, end = (0, len(A)) if atoms is None else (atoms.start, atoms.stop)
+    step = max(1, (end - first) // ROWS_SEEN)
+    size = len(range(first, end, step)) * A.shape[1]
+    return count_entries(A, first, end, step) / size if size else 1.0

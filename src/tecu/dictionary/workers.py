@@ -30,18 +30,20 @@ class _Worker:
 
     def __init__(self, glances: int) -> None:
         self._jobs: Mailbox[Callable[[], None] | None] = Mailbox(glances)
-        self._errors: Mailbox[BaseException | None] = Mailbox(glances)
+        self._errors: Mailbox[BaseException | None] = Mailbox(glances, grace=0)
         self.thread = Thread(target=self._work, name="tecu worker", daemon=True)
         self.thread.start()
 
     def _work(self) -> None:
-        while (job := self._jobs.get()) is not None:
+        told = None
+        while (job := self._jobs.get(told)) is not None:
+            error = None
             try:
                 job()
-                self._errors.put(None)
-            except BaseException as error:  # it belongs to the thread that asked
-                self._errors.put(error)
-            del job  # and with it what it holds, while there is nothing to do
+            except BaseException as raised:  # it belongs to the thread that asked
+                error = raised
+            told = self._errors.put_unseen(error)
+            del job, error  # and with it what it holds, while there is nothing to do
 
     def start(self, job: Callable[[], None]) -> None:
         self._jobs.put(job)
