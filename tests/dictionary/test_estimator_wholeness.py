@@ -11,6 +11,7 @@ from scipy.sparse import csr_array
 from sklearn.exceptions import NotFittedError
 
 from tecu.dictionary import L0DictionaryLearning
+from tecu.dictionary.absorption import Absorption
 
 OPTIONS = {"n_components": 20, "penalty": 0.02, "random_state": 0}
 
@@ -20,8 +21,14 @@ def broken_off(state):
 
 
 def break_batch(model, batch, monkeypatch):
+    absorb = Absorption.run
+
+    def run(absorption, beside):
+        absorb(absorption, beside)  # totals and atoms hold the batch by now
+        broken_off(None)
+
     with monkeypatch.context() as patch:
-        patch.setattr("tecu.dictionary.online.OnlineDictionary._swept", lambda *_: broken_off(None))
+        patch.setattr(Absorption, "run", run)
         with pytest.raises(KeyboardInterrupt):
             model.partial_fit(batch)
 

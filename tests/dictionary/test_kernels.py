@@ -319,7 +319,7 @@ def test_the_judge_sees_the_atoms_that_a_batch_was_coded_with_however_many_threa
         team = Workers(threads)
         learner = online.OnlineDictionary(D, online.Coder(0.01), team=team)
         judged = Judged(D)
-        learner.absorb(learner.begin(Y), 0.0, judged)
+        learner.absorb(learner.coder.batch(Y), 0.0, judged)
         assert np.abs(learner.D - D).max() > 1e-3  # it has been swept over
         squares = judged.largest_misfits()[1]
         seen.append((judged.energy, squares, learner.D))

@@ -12,7 +12,7 @@ from tecu.kernels.family import Family, Primitive
 RELAXED = {"contract", "reassoc", "nsz", "arcp"}  # what SIMD sums need; NaN and Inf keep their meaning
 
 family = Family("dictionary learning", Path(__file__).with_name("kernels.bitcode"), RELAXED)
-compiled, part, written_out = family.kernel, family.part, family.written_out
+compiled, part, routine, written_out = family.kernel, family.part, family.routine, family.written_out
 
 
 @Primitive
@@ -47,6 +47,7 @@ def _call_of_gemm(turned: bool, scale: float, keep: float) -> Any:
     """``out = scale left @ right + keep out``, with ``right.T`` if that is ``turned``.
 
     BLAS goes by columns: for it the rows of ``out`` are the columns of ``right' left'``, and arrays are turned already.
+    Of ``out`` the rows may lie apart, as those of a part of a matrix do.
     """
     from llvmlite import ir
     from numba.core import cgutils
@@ -64,11 +65,13 @@ def _call_of_gemm(turned: bool, scale: float, keep: float) -> Any:
             return cgutils.alloca_once_value(builder, value)
 
         m, n, k = (place(builder.trunc(size, whole)) for size in (columns, rows, inner))
+        apart = cgutils.unpack_tuple(builder, arrays[2].strides, 2)[0]
+        apart = place(builder.trunc(builder.sdiv(apart, arrays[2].itemsize), whole))
         of_right, of_left = place(ord("T" if turned else "N"), letter), place(ord("N"), letter)
         left, right, out = (array.data for array in arrays)
         given = [
             of_right, of_left, m, n, k, place(scale, number), right, k if turned else m, left, k, place(keep, number),
-            out, m,
+            out, apart,
         ]  # fmt: skip
         kind = ir.FunctionType(ir.VoidType(), [value.type for value in given])
         builder.call(builder.inttoptr(arguments[0], kind.as_pointer()), given)

@@ -11,45 +11,46 @@ from typing import Any
 
 import numpy as np
 
-from tecu.dictionary.compiled import compiled, subtract_product, written_out
+from tecu.dictionary.compiled import compiled, part, routine, subtract_product, written_out
 from tecu.dictionary.kernels_code import _subtract_rows
 from tecu.dictionary.workers import Workers
 from tecu.kernels.words import Double, DoubleMatrix, Doubles, Flag, Indices, Integer, Matrix, Number, Totals, Vector
 
 Changes = Sequence[tuple[Any, Any, float]]
 
+LEAST_TOTAL = 2.0**-40
+"""Totals of at least this size, and at most its inverse, are taken as they are."""
+
+
+@part
+def _add_sample(
+    begin: Any, end: Any, indices: Any, data: Any, y: Any, weight: Any, fold: Any, A: Any, B: Any, first: Any, last: Any
+) -> Any:
+    """Add the code from ``begin`` to ``end`` of one sample to the rows ``first`` to ``last`` of ``A`` and ``B``."""
+    twice = 2 if fold else 1
+    for s in range(begin, end):
+        if not first <= indices[s] < last:
+            continue
+        w = weight * data[s]
+        total = A[indices[s]]
+        total[indices[s]] += w * data[s]
+        for t in range(s + 1, end):
+            total[indices[t]] += twice * w * data[t]
+        if not fold:
+            for t in range(begin, s):
+                total[indices[t]] += w * data[t]
+        row = B[indices[s]]
+        for f in range(y.size):
+            row[f] += w * y[f]
+
 
 @compiled
 def _add_rows(
-    indptr: Indices,
-    indices: Indices,
-    data: Vector,
-    Y: Matrix,
-    weight: Double,
-    fold: Flag,
-    A: Totals,
-    B: Totals,
-    first: Integer,
-    end: Integer,
-) -> None:
-    n = Y.shape[1]
-    twice = 2 if fold else 1
+    indptr: Indices, indices: Indices, data: Vector, Y: Matrix, weight: Double, fold: Flag, A: Totals, B: Totals,
+    first: Integer, end: Integer,
+) -> None:  # fmt: skip
     for p in range(Y.shape[0]):
-        y = Y[p]
-        for s in range(indptr[p], indptr[p + 1]):
-            if not first <= indices[s] < end:
-                continue
-            w = weight * data[s]
-            total = A[indices[s]]
-            total[indices[s]] += w * data[s]
-            for t in range(s + 1, indptr[p + 1]):
-                total[indices[t]] += twice * w * data[t]
-            if not fold:
-                for t in range(indptr[p], s):
-                    total[indices[t]] += w * data[t]
-            row = B[indices[s]]
-            for f in range(n):
-                row[f] += w * y[f]
+        _add_sample(indptr[p], indptr[p + 1], indices, data, Y[p], weight, fold, A, B, first, end)
 
 
 def add_totals(changes: Changes, A: Any, B: Any, team: Workers | None = None, *, fold: bool = True) -> None:
@@ -97,6 +98,16 @@ def inner_product(left: DoubleMatrix, right: Matrix, upper: Flag, first: Integer
     return total
 
 
+@part
+def _misfit(y: Any, D: Any, indices: Any, data: Any, count: Any, r: Any) -> Any:
+    """``r = y - D'w``, and its squared length in float64."""
+    _subtract_rows(r, y, D, indices, data, count)
+    square = 0.0
+    for f in range(r.size):
+        square += np.float64(r[f]) * np.float64(r[f])
+    return square
+
+
 @compiled
 def misfits(
     indptr: Indices, indices: Indices, data: Vector, Y: Matrix, D: Matrix, rows: Matrix, squares: Doubles
@@ -105,21 +116,15 @@ def misfits(
 
     ``rows`` gets the misfits themselves where it has room for all of them; with one row it is scratch.
     """
-    n = Y.shape[1]
     last = rows.shape[0] - 1
     for p in range(Y.shape[0]):
-        r = rows[min(p, last)]
         begin = indptr[p]
-        _subtract_rows(r, Y[p], D, indices[begin:], data[begin:], np.int64(indptr[p + 1] - begin))
-        square = 0.0
-        for f in range(n):
-            square += np.float64(r[f]) * np.float64(r[f])
-        squares[p] = square
+        count = np.int64(indptr[p + 1] - begin)
+        squares[p] = _misfit(Y[p], D, indices[begin:], data[begin:], count, rows[min(p, last)])
 
 
-@compiled
-def count_entries(A: Matrix, first: Integer, end: Integer, step: Integer) -> Integer:
-    """How many entries are not zero in every ``step``-th of the rows from ``first`` to ``end``."""
+@part
+def _count_entries(A: Any, first: Any, end: Any, step: Any) -> Any:
     count = np.int64(0)
     for i in range(first, end, step):
         row = A[i]
@@ -129,14 +134,22 @@ def count_entries(A: Matrix, first: Integer, end: Integer, step: Integer) -> Int
 
 
 @compiled
-def largest_entry(B: Matrix, first: Integer, end: Integer) -> Double:
-    """The largest ``|B_ij|`` in the rows from ``first`` to ``end``."""
+def count_entries(A: Matrix, first: Integer, end: Integer, step: Integer) -> Integer:
+    """How many entries are not zero in every ``step``-th of the rows from ``first`` to ``end``."""
+    return _count_entries(A, first, end, step)
+
+
+@part
+def _unit_of(B: Any, first: Any, end: Any) -> Any:
+    """The power of two that brings the largest ``|B_ij|`` in the rows from ``first`` to ``end`` near 1; mostly 1."""
     largest = B.dtype.type(0)
     for i in range(first, end):
         row = B[i]
         for j in range(row.size):
             largest = max(largest, abs(row[j]))
-    return np.float64(largest)
+    if LEAST_TOTAL <= largest <= 1.0 / LEAST_TOTAL or largest <= 0 or not largest < np.inf:
+        return 1.0
+    return np.exp2(-np.floor(np.log2(np.float64(largest))))
 
 
 @compiled
@@ -149,10 +162,21 @@ def sweep_atoms(
     As many atoms as ``slopes`` has rows share one product ``A_J D``, by BLAS at ``gemm``; with ``sparse`` that is
     summed atom by atom, over the entries of ``A`` that are not zero. On the sphere the objective is ``-<v, d>`` in one
     atom, on the ball ``(A_jj + eta)/2 ||d||^2 - <v, d>``. The last four are scratch: by atoms of a block (the second
-    with ``sparse`` one) and features, finite; ``0, 1, ..., m``; ``m`` numbers.
+    with ``sparse`` one) and features, finite; ``m + 1`` and ``m`` numbers.
     """
+    return _sweep_range(gemm, D, previous, first, end, A, B, eta, ball, sparse, slopes, changes, used, weights)
+
+
+@routine
+def _sweep_range(
+    gemm: Any, D: Any, previous: Any, first: Any, end: Any, A: Any, B: Any, eta: Any, ball: Any, sparse: Any,
+    slopes: Any, changes: Any, used: Any, weights: Any,
+) -> Any:  # fmt: skip
+    unit = _unit_of(B, first, end)
     descent = 0.0
     size = slopes.shape[0]
+    for s in range(used.size):
+        used[s] = s
     for begin in range(first, end, size):
         U = slopes[: min(size, end - begin)]
         if not sparse:
@@ -160,16 +184,19 @@ def sweep_atoms(
                 for f in range(U.shape[1]):
                     U[r, f] = B[begin + r, f]
             subtract_product(gemm, A[begin : begin + U.shape[0]], D, U)
-        descent += _sweep_block(D, previous, begin, U, A, B, eta, ball, sparse, changes, used, weights)
-    return descent
+        descent += _sweep_block(D, previous, begin, U, A, B, eta, ball, sparse, unit, changes, used, weights)
+    return descent / unit
 
 
 @written_out
 def _sweep_block(
-    D: Any, previous: Any, first: Any, U: Any, A: Any, B: Any, eta: Any, ball: Any, sparse: Any, changes: Any,
-    used: Any, weights: Any,
+    D: Any, previous: Any, first: Any, U: Any, A: Any, B: Any, eta: Any, ball: Any, sparse: Any, unit: Any,
+    changes: Any, used: Any, weights: Any,
 ) -> Any:  # fmt: skip
-    """The same for a block of atoms. On entry ``U = B_J - A_J D``, unless ``sparse``; it is used up."""
+    """The same for a block of atoms. On entry ``U = B_J - A_J D``, unless ``sparse``; it is used up.
+
+    Lengths are taken in ``unit``, in which their squares stay in range, and so is the descent.
+    """
     size, n = U.shape
     m = D.shape[0]
     descent = 0.0
@@ -196,24 +223,26 @@ def _sweep_block(
         square = 0.0
         for f in range(n):
             u[f] += own * d[f] + eta * old[f]
-            square += np.float64(u[f]) * np.float64(u[f])
+            x = np.float64(u[f]) * unit
+            square += x * x
         length = np.sqrt(square)
+        bend = np.float64(curvature) * unit
         if ball:
-            length = max(length, np.float64(curvature))
+            length = max(length, bend)
         if length <= 0 or (ball and curvature <= 0):
             change[:] = 0
             continue
-        scale = D.dtype.type(1 / length)
+        scale = unit / length
         moved, outward = 0.0, 0.0
         for f in range(n):
-            v = u[f] * scale
+            v = D.dtype.type(np.float64(u[f]) * scale)
             change[f] = v - d[f]
             moved += change[f] * change[f]
             outward += change[f] * v
             d[f] = v
         # <v, change> with v = length * (the new atom), less the quadratic part; exact in the small numbers.
         if ball:
-            descent += (length - curvature) * outward + 0.5 * curvature * moved
+            descent += (length - bend) * outward + 0.5 * bend * moved
         else:
             descent += 0.5 * length * moved
     return descent

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tecu.dictionary.compiled import compiled, matrix_product, part, take_next, written_out
+from tecu.dictionary.compiled import compiled, matrix_product, part, routine, take_next, written_out
 from tecu.dictionary.kernels_code import _largest, _sort, _subtract_rows
 from tecu.kernels.words import (
     Bits,
@@ -183,6 +183,66 @@ def _polish_one(
     return t, inserted, value, settled
 
 
+@routine
+def _code_tile(
+    gemm: Any, Y: Any, D: Any, G: Any, shift: Any, starts: Any, old: Any, old_values: Any, mask: Any, stop: Any,
+    penalty: Any, cap: Any, floor: Any, restart: Any, polish: Any, first: Any, last: Any, tile: Any, work: Any,
+    bits: Any, numbers: Any, supports: Any, indices: Any, values: Any, place: Any, ends: Any,
+) -> Any:  # fmt: skip
+    """The samples from ``first`` to ``last``, as :func:`codes_of` has them; their codes begin at ``place``.
+
+    Returns where they end, the change of ``q`` and how many of them are settled.
+    """
+    inverse, g, v, w, w2 = numbers, numbers[cap], numbers[cap + 1], numbers[cap + 2], numbers[cap + 3]
+    s1, s2 = supports[0], supports[1]
+    matrix_product(gemm, Y[first:last], D, tile[: last - first])
+    change, settled = 0.0, np.int64(0)
+    for p in range(first, last):
+        c = tile[p - first]
+        begin, end = starts[p], starts[p + 1]
+        before = penalty * (end - begin)
+        for s in range(begin, end):
+            j = old[s]
+            c[j] += shift * old_values[s]
+        for s in range(begin, end):
+            row = G[old[s]]
+            product = np.float64(shift) * old_values[s] - 2 * c[old[s]]
+            for r in range(begin, end):
+                product += np.float64(row[old[r]]) * old_values[r]
+            before += 0.5 * product * old_values[s]
+        held = min(cap, end - begin)
+        t, inserted, value, fixed = np.int64(0), np.int64(1), 0.0, False
+        for attempt in range(2):  # one place that calls the polish: it is compiled into each
+            size = np.int64(held)
+            if attempt == 0:
+                if held == 0:
+                    continue
+                for s in range(held):
+                    s2[s] = old[begin + s]
+            else:
+                if held > 0 and (restart == 0 or (restart == 1 and inserted == 0)):
+                    break
+                size = np.int64(0)
+            t2, inserted, value2, fixed2 = _polish_one(
+                G, shift, c, work, bits, mask, stop, penalty, cap, floor, polish, s2, size, inverse, w2, g, v,
+                values[place:],
+            )  # fmt: skip
+            if attempt == 0 or value2 < value or held == 0:
+                t, value, fixed = t2, value2, fixed2
+                for s in range(t):
+                    s1[s], w[s] = s2[s], w2[s]
+        _sort(s1, w, t)
+        for s in range(t):
+            indices[place] = s1[s]
+            values[place] = w[s]
+            if values[place] != 0:
+                place += 1
+        ends[p] = place
+        change += value - before
+        settled += np.int64(fixed)
+    return place, change, settled
+
+
 @compiled
 def codes_of(
     gemm: Integer,
@@ -231,58 +291,14 @@ def codes_of(
     Without ``polish``, and from no old codes: greedy pursuit, which ends at ``cap`` atoms, when the next gain is at
     most ``stop``, or when the next atom is within ``floor`` of the span of those chosen.
     """
-    inverse, g, v, w, w2 = numbers, numbers[cap], numbers[cap + 1], numbers[cap + 2], numbers[cap + 3]
-    s1, s2 = supports[0], supports[1]
     place = np.int64(0)
     while place + tile.shape[0] * cap <= indices.size:
         i = take_next(taken)
         if i >= edges.size - 1:
             break
-        first, last = edges[i], edges[i + 1]
-        matrix_product(gemm, Y[first:last], D, tile[: last - first])
         places[i, 0], places[i, 1] = own, place
-        change, settled = 0.0, np.int64(0)
-        for p in range(first, last):
-            c = tile[p - first]
-            begin, end = starts[p], starts[p + 1]
-            before = penalty * (end - begin)
-            for s in range(begin, end):
-                j = old[s]
-                c[j] += shift * old_values[s]
-            for s in range(begin, end):
-                row = G[old[s]]
-                product = np.float64(shift) * old_values[s] - 2 * c[old[s]]
-                for r in range(begin, end):
-                    product += np.float64(row[old[r]]) * old_values[r]
-                before += 0.5 * product * old_values[s]
-            held = min(cap, end - begin)
-            t, inserted, value, fixed = np.int64(0), np.int64(1), 0.0, False
-            for attempt in range(2):  # one place that calls the polish: it is compiled into each
-                size = np.int64(held)
-                if attempt == 0:
-                    if held == 0:
-                        continue
-                    for s in range(held):
-                        s2[s] = old[begin + s]
-                else:
-                    if held > 0 and (restart == 0 or (restart == 1 and inserted == 0)):
-                        break
-                    size = np.int64(0)
-                t2, inserted, value2, fixed2 = _polish_one(
-                    G, shift, c, work, bits, mask, stop, penalty, cap, floor, polish, s2, size, inverse, w2, g, v,
-                    values[place:],
-                )  # fmt: skip
-                if attempt == 0 or value2 < value or held == 0:
-                    t, value, fixed = t2, value2, fixed2
-                    for s in range(t):
-                        s1[s], w[s] = s2[s], w2[s]
-            _sort(s1, w, t)
-            for s in range(t):
-                indices[place] = s1[s]
-                values[place] = w[s]
-                if values[place] != 0:
-                    place += 1
-            ends[p] = place
-            change += value - before
-            settled += np.int64(fixed)
+        place, change, settled = _code_tile(
+            gemm, Y, D, G, shift, starts, old, old_values, mask, stop, penalty, cap, floor, restart, polish, edges[i],
+            edges[i + 1], tile, work, bits, numbers, supports, indices, values, place, ends,
+        )  # fmt: skip
         changes[i, 0], changes[i, 1] = change, settled

@@ -10,19 +10,18 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from tecu.dictionary.coding import Codes, Coding, Matrix, tile_height
+from tecu.dictionary.absorption import Absorption, Batch, Room
+from tecu.dictionary.coding import Matrix
 from tecu.dictionary.judged import Judged
 from tecu.dictionary.replacement import replace_atoms
 from tecu.dictionary.rows import Rows
-from tecu.dictionary.sweeps import filled, sweep, sweep_in_halves
-from tecu.dictionary.totals import misfits_of
 from tecu.dictionary.workers import Workers
 
 log = logging.getLogger("tecu")
@@ -55,9 +54,6 @@ SEEN = 1000
 USUAL = 12
 """Samples whose largest number is between ``2^-12`` and ``2^12`` are taken as they are."""
 
-FEW_PAIRS = 0.3
-"""Up to this share of all pairs of atoms that are used together, the two halves of the atoms need not agree at once."""
-
 HEAVIEST = 1e6
 """The weight of new samples at which totals are scaled back."""
 
@@ -71,33 +67,11 @@ class Coder:
     lower: float = -np.inf
     upper: float = np.inf
 
-    def begin(
-        self,
-        Y: Matrix,
-        D: Matrix,
-        gram: Matrix,
-        tiles: Sequence[slice],
-        cap: int,
-        looseness: float = 1.0,
-        share: float = 1.0,
-    ) -> Coding:
-        """Greedy codes to be made, not yet cut to the bounds."""
-        stop = looseness * self.penalty
+    def batch(self, samples: Matrix, looseness: float = 1.0, share: float = 1.0) -> Batch:
+        """Samples to be coded greedily: loosely, or with a share of the atoms that a code may have."""
         if self.n_nonzero is not None:
-            cap, stop = max(1, round(share * self.n_nonzero)), 0.0
-        return Coding(Y, D, gram, None, tiles, stop=stop, penalty=0.0, cap=cap, positive=self.lower >= 0)
-
-
-@dataclass(frozen=True)
-class Batch:
-    """Some samples, and their codes in the making."""
-
-    samples: Matrix
-    coding: Coding
-
-    def codes(self, coder: Coder) -> Codes:
-        """The codes within their bounds."""
-        return self.coding.codes.clipped(coder.lower, coder.upper)
+            return Batch(samples, 0.0, max(1, round(share * self.n_nonzero)), self.lower >= 0)
+        return Batch(samples, looseness * self.penalty, max(1, samples.shape[1] // 3), self.lower >= 0)
 
 
 class OnlineDictionary:
@@ -106,7 +80,7 @@ class OnlineDictionary:
     To forget, the old totals are not made smaller: the new ones weigh more. A column sweep does not see the scale.
     """
 
-    _gram: Matrix | None = None  # memory for the Gram matrix of the atoms that a batch is coded with
+    _room: Room | None = None  # memory that batches share
 
     def __init__(
         self,
@@ -125,67 +99,29 @@ class OnlineDictionary:
             np.fill_diagonal(self.A, energy)
             self.B += np.diagonal(self.A)[:, None] * self.D
 
-    def begin(self, samples: Matrix, looseness: float = 1.0, share: float = 1.0) -> Batch:
-        """A batch to be absorbed; the atoms may still change, as long as they are those of this dictionary."""
-        D = self.D
-        if self._gram is None:
-            self._gram = np.empty((len(D), len(D)), D.dtype)
-        tiles = self.team.tapering(len(samples), tile_height(len(D)), self.team.count)  # whoever asks
-        cap = max(1, D.shape[1] // 3)
-        return Batch(samples, self.coder.begin(samples, D, self._gram, tiles, cap, looseness, share))
-
     def absorb(
         self, batch: Batch, keep: float, judged: Judged | None = None, beside: Callable[[], Any] = lambda: None
     ) -> Any:
         """Code a batch, add it to totals of which ``keep`` is kept, sweep over the atoms.
 
         What is ``judged`` are the codes of the batch, with the atoms that it was coded with; those of the batch before
-        are sorted in meanwhile. Returned is the answer of a call that a thread makes ``beside`` the sweep.
+        are sorted in meanwhile. Returned is the answer of a call that a thread makes ``beside`` it.
         """
         self._forget_all(keep)
-        share = self._code(batch, judged)
-        before, codes = np.diagonal(self.A).copy(), batch.codes(self.coder)
-        Y, parts = batch.samples, [] if judged is None else self.team.several(len(batch.samples))
-        looks = [partial(misfits_of, Y[rows], codes.some(rows), self.D) for rows in parts]
-        few_pairs = max(share, codes.pairs / self.A.size) < FEW_PAIRS
-        answer, *misfits = self._swept(codes, Y, few_pairs, [beside, *looks])
+        if self._room is None or not self._room.fits(self.D, self.team.count):
+            self._room = Room(self.D, self.team.count)
+        coder = self.coder
+        absorption = Absorption(
+            self.D, self.A, self.B, batch, self.team, self._room, weight=self.weight, ball=self.ball,
+            bounds=(coder.lower, coder.upper), judges=judged is not None,
+        )  # fmt: skip
+        answer = absorption.run([beside] if judged is None else [beside, judged.sort_in])[0]
         if judged is not None:
-            judged.add((np.diagonal(self.A).astype(np.float64) - before) / self.weight, misfits)
+            judged.add(self._room.energy, [(absorption.misfits, absorption.squares)])
         return answer
 
-    def _code(self, batch: Batch, judged: Judged | None) -> float:
-        """Make the codes of a batch; returns the share of all pairs of atoms that totals have without it."""
-        share: list[float] = []
-
-        def code(_: int, wait_for_all: Callable[[], None]) -> None:
-            wait_for_all()
-            batch.coding.take_part()
-
-        beside: list[Callable[[], object]] = [lambda: share.append(filled(self.A))]
-        if judged is not None:
-            beside.append(judged.sort_in)
-        strips = self.team.gram_by_strips(self.D, self._gram)[1]
-        self.team.each_after(strips, code, range(self.team.count), beside)
-        return share[0]
-
-    def _swept(self, codes: Codes, Y: Matrix, few_pairs: bool, beside: Sequence[Callable[[], Any]]) -> list[Any]:
-        """Add the codes of samples ``Y`` to the totals and sweep; the answers of calls ``beside`` it.
-
-        These see the atoms as they were.
-        """
-        from tecu.dictionary.kernels_atoms import add_totals_of
-
-        D, A, B, team = self.D, self.A, self.B, self.team
-        add = partial(add_totals_of, [(codes, Y, self.weight)], A, B, False)
-        if few_pairs:
-            return sweep_in_halves(D, D, A, B, 0.0, self.ball, team, add, beside)[1]
-        adds = [partial(add, atoms) for atoms in team.slices(len(D))]
-        seen = team.call([*adds, *beside])[len(adds) :]
-        sweep(D, D, A, B, 0.0, self.ball)
-        return seen
-
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "_gram"}
+        return {name: value for name, value in vars(self).items() if name != "_room"}
 
     def _forget_all(self, keep: float) -> None:
         if keep <= 0:
@@ -229,7 +165,7 @@ def loose_start(
         """The batches of all passes."""
         for looseness, share, _ in settings:
             for batch in np.array_split(random.permutation(len(rows))[:seen], count):
-                yield online.begin(_scaled(rows, np.sort(batch), unit), looseness, share)
+                yield coder.batch(_scaled(rows, np.sort(batch), unit), looseness, share)
 
     ahead = begun()
     batch = next(ahead)

@@ -5,7 +5,6 @@ As a function of the dictionary the objective is ``1/2 <A, DD'> - <B, D>``, ``A 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -16,8 +15,6 @@ from tecu.arrays import inner
 from tecu.dictionary.coding import ALONE, Matrix
 from tecu.dictionary.compiled import address_of_gemm
 from tecu.dictionary.workers import Workers
-
-LARGE_TOTALS = 40  # totals between 2^-40 and 2^40 are taken as they are
 
 SWEEP_BLOCK = 96
 """Atoms between two matrix products of a column sweep."""
@@ -45,12 +42,6 @@ def sweep(
 
     m, n = D.shape
     atoms = slice(0, m) if atoms is None else atoms
-    exponent = _exponent(B, atoms)
-    if exponent:
-        scaled = np.zeros_like(A), np.zeros_like(B)
-        for own, total in zip(scaled, (A, B), strict=True):
-            np.ldexp(total[atoms], -exponent, out=own[atoms])
-        return float(np.ldexp(sweep(D, previous, *scaled, math.ldexp(eta, -exponent), ball, atoms), exponent))
     sparse = filled(A, atoms) < SPARSE_TOTALS
     size = atoms.stop - atoms.start if sparse else SWEEP_BLOCK
     slopes, scratch = np.empty((size, n), D.dtype), _scratch(D, 1 if sparse else size)
@@ -106,17 +97,9 @@ def _halves(m: int) -> tuple[slice, slice]:
     return slice(0, m // 2), slice(m // 2, m)
 
 
-def _exponent(B: Matrix, atoms: slice) -> int:
-    """Of the power of two by which totals are divided, so that lengths stay in the range of float32; mostly none."""
-    from tecu.dictionary.kernels_atoms import largest_entry
-
-    exponent = math.frexp(largest_entry(B, atoms.start, atoms.stop))[1]
-    return exponent if abs(exponent) > LARGE_TOTALS else 0
-
-
 def _scratch(D: Matrix, atoms: int) -> tuple[Matrix, Matrix, Matrix]:
     m, n = D.shape
-    return np.zeros((atoms, n), D.dtype), np.arange(m + 1, dtype=np.int32), np.empty(m, D.dtype)
+    return np.zeros((atoms, n), D.dtype), np.empty(m + 1, np.int32), np.empty(m, D.dtype)
 
 
 def filled(A: Matrix, atoms: slice | None = None) -> float:

@@ -66,8 +66,8 @@ class Workers:
 
     def __init__(self, count: int = 1) -> None:
         self.count = count
-        self._glances = patience(count)
-        self._others = [_Worker(self._glances) for _ in range(count - 1)]
+        self.glances = patience(count)
+        self._others = [_Worker(self.glances) for _ in range(count - 1)]
         self._busy = False
 
     def map(self, function: Callable[[slice], T], size: int) -> list[T]:
@@ -155,7 +155,7 @@ class Workers:
         are for whoever is free.
         """
         done: list[object] = []
-        leaves: Mailbox[None] = Mailbox(self._glances)  # no Event: Ctrl-C could leave its lock behind, others waiting
+        leaves: Mailbox[None] = Mailbox(self.glances)  # no Event: Ctrl-C could leave its lock behind, others waiting
 
         def begin(call: Callable[[], object]) -> None:
             done.append(call())
@@ -187,29 +187,21 @@ class Workers:
         self.map(lambda piece: np.matmul(left[piece], right, out=out[piece]), len(left))
         return out
 
-    def gram(self, rows: np.ndarray[Any, Any], out: np.ndarray[Any, Any] | None = None) -> np.ndarray[Any, Any]:
-        """``rows @ rows.T``, its upper triangle shared out; into the memory of ``out`` if that is given."""
-        gram, strips = self.gram_by_strips(rows, out)
-        self.call(strips)
+    def gram(self, rows: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        """``rows @ rows.T``, its upper triangle shared out; symmetric to the last bit."""
+        from tecu.dictionary.compiled import address_of_gemm
+        from tecu.dictionary.kernels_absorb import gram_strip
+
+        gram = np.empty((len(rows), len(rows)), dtype=rows.dtype)
+        gemm = address_of_gemm(rows.itemsize)
+        self.each(lambda strip: gram_strip(gemm, rows, gram, strip.start, strip.stop), self.strips(len(rows)))
         return gram
 
-    def gram_by_strips(
-        self, rows: np.ndarray[Any, Any], out: np.ndarray[Any, Any] | None = None
-    ) -> tuple[np.ndarray[Any, Any], list[Callable[[], None]]]:
-        """Memory for the matrix of :meth:`gram`, and the calls that fill it, a strip of rows each."""
-        gram = np.empty((len(rows), len(rows)), dtype=rows.dtype) if out is None else out
+    def strips(self, size: int) -> list[slice]:
+        """Rows of a symmetric matrix in strips: from the diagonal on, all have as many entries.
 
-        def strip(piece: slice) -> None:
-            own, rest = rows[piece], slice(piece.stop, None)
-            np.matmul(own, own.T, out=gram[piece, piece])  # which is symmetric to the last bit
-            if piece.stop < len(rows):
-                np.matmul(own, rows[rest].T, out=gram[piece, rest])
-                gram[rest, piece] = gram[piece, rest].T
-
-        return gram, [partial(strip, piece) for piece in self._strips(len(rows))]
-
-    def _strips(self, size: int) -> list[slice]:
-        """Strips of equal work. One thread takes some, too: BLAS is slow to mirror a large symmetric product."""
+        One thread takes some, too: the more strips, the less of what is symmetric is computed twice.
+        """
         count = max(1, min(2 * max(2, self.count), size // SMALLEST_PIECE))
         return _slices([round(size * (1 - math.sqrt(1 - i / count))) for i in range(count + 1)])
 

@@ -1,0 +1,133 @@
+"""One step of online learning, shared by threads: a batch is coded, added to totals, and the atoms are swept over."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from tecu.dictionary.coding import PIVOT, Matrix, sign_mask, tile_height
+from tecu.dictionary.compiled import address_of_gemm
+from tecu.dictionary.workers import Workers
+
+NAP = 5e-4
+"""Seconds that a thread sleeps when others take long with what its job needs."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Some samples and how their greedy codes end: at atoms that gain no more than ``stop``, or at ``cap`` of them."""
+
+    samples: Matrix
+    stop: float
+    cap: int
+    positive: bool = False
+
+
+class Room:
+    """Memory that the batches of one dictionary share: to have it anew for each takes longer than some of the work."""
+
+    def __init__(self, D: Matrix, threads: int) -> None:
+        from tecu.dictionary.kernels_absorb import SWEEP_BLOCK
+
+        (m, n), number = D.shape, D.dtype
+        self.gram, self.halves = np.empty((m, m), number), np.empty((2 * m, n), number)
+        self.energy, self.few_pairs = np.zeros(m), np.zeros(1, bool)
+        self._for_sweeps = [
+            (
+                np.empty((m, n), number),
+                np.zeros((SWEEP_BLOCK, n), number),
+                np.empty(m + 1, np.int32),
+                np.empty(m, number),
+            )
+            for _ in range(threads)
+        ]
+        self._for_codes: list[tuple[Matrix, ...]] = [(np.empty((0, m)),)] * threads
+        self._codes = np.empty(0, np.int32), np.empty(0, np.int32), np.empty(0, number)
+
+    def fits(self, D: Matrix, threads: int) -> bool:
+        """Whether it is for such a dictionary and so many threads."""
+        halves = self.halves
+        return halves.dtype == D.dtype and halves.shape == (2 * len(D), D.shape[1]) and len(self._for_sweeps) == threads
+
+    def for_codes(self, samples: int, cap: int) -> tuple[Matrix, ...]:
+        """Where codes end, their indices and values, with room for ``cap`` of each sample."""
+        ends, indices, values = self._codes
+        if len(ends) < samples or len(indices) < samples * cap:
+            room = max(len(indices), samples * cap)
+            self._codes = (
+                np.empty(max(len(ends), samples), np.int32),
+                np.empty(room, np.int32),
+                np.empty(room, values.dtype),
+            )
+        return self._codes
+
+    def of_thread(self, thread: int, height: int, cap: int, bits: Any) -> tuple[Matrix, ...]:
+        """Scratch of one thread: for tiles of ``height`` samples with codes of ``cap`` atoms, and for sweeps."""
+        known = self._for_codes[thread]
+        if len(known[0]) < height or known[-1].shape[1] != cap:
+            m, number = len(self.gram), self.gram.dtype
+            work = np.empty(m, number)
+            known = self._for_codes[thread] = (
+                np.empty((height, m), number), work, work.view(bits), np.empty((cap + 4, cap)),
+                np.empty((2, cap), np.int32),
+            )  # fmt: skip
+        return *known, *self._for_sweeps[thread]
+
+
+class Absorption:
+    """A batch on its way into totals ``A += weight W'W``, ``B += weight W'Y`` and into the atoms ``D``, its rows.
+
+    The codes are cut to ``bounds``. With ``judges`` the samples' misfits are kept, with the atoms that they were coded
+    with. ``room.energy`` gets the squares of the codes, summed by atoms.
+    """
+
+    def __init__(
+        self,
+        D: Matrix,
+        A: Matrix,
+        B: Matrix,
+        batch: Batch,
+        team: Workers,
+        room: Room,
+        *,
+        weight: float = 1.0,
+        ball: bool = False,
+        bounds: tuple[float, float] = (-np.inf, np.inf),
+        judges: bool = False,
+    ) -> None:
+        (m, n), samples, cap = D.shape, len(batch.samples), max(1, min(batch.cap, len(D)))
+        tiles = team.tapering(samples, tile_height(m), team.count)
+        self._height, self._cap = max(tile.stop - tile.start for tile in tiles), cap
+        self._team, self._room, self._mask = team, room, sign_mask(D.dtype.type, batch.positive)
+        self.misfits = np.empty((samples if judges else 0, n), D.dtype)
+        self.squares = np.empty(len(self.misfits))
+        parts = team.several(samples) if judges else []
+        self._given = (
+            address_of_gemm(D.itemsize), batch.samples, D, room.gram, A, B, float(weight), ball, *map(float, bounds),
+            self._mask, float(batch.stop), cap, PIVOT, np.zeros(samples + 1, np.int32), _edges(team.strips(m)),
+            _edges(tiles), _edges(parts), *room.for_codes(samples, cap), room.halves, room.few_pairs, room.energy,
+            self.misfits, self.squares, np.zeros(1, np.int64), np.zeros(1, np.int64),
+        )  # fmt: skip
+
+    def run(self, beside: Sequence[Callable[[], Any]] = ()) -> list[Any]:
+        """Absorb the batch; returns the answers of calls for whoever is free meanwhile."""
+        first, *others = [partial(self._take_part, thread) for thread in range(self._team.count)]
+        return self._team.call([first, *beside, *others])[1 : 1 + len(beside)]
+
+    def _take_part(self, thread: int) -> None:
+        from tecu.dictionary.kernels_absorb import ALL_TAKEN, absorb
+
+        scratch = self._room.of_thread(thread, self._height, self._cap, self._mask.dtype)
+        job = ALL_TAKEN
+        while (job := absorb(*self._given, job, self._team.glances, *scratch)) != ALL_TAKEN:
+            time.sleep(NAP)
+
+
+def _edges(pieces: Sequence[slice]) -> Matrix:
+    """Where slices end that follow each other, and where the first begins."""
+    return np.array([0, *(piece.stop for piece in pieces)], np.int64)
