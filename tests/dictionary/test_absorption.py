@@ -43,7 +43,7 @@ def swept(D, A, B, ball, few_pairs):
 
 
 @pytest.mark.parametrize(
-    ("m", "n", "samples", "cap"), [(101, 12, 300, 2), (101, 12, 900, 6), (1, 5, 70, 3), (7, 1, 9, 1)]
+    ("m", "n", "samples", "cap"), [(301, 12, 500, 2), (101, 12, 300, 2), (101, 12, 900, 6), (1, 5, 70, 3), (7, 1, 9, 1)]
 )
 @pytest.mark.parametrize("ball", [False, True])
 @pytest.mark.parametrize("bounds", [(-np.inf, np.inf), (0.0, 0.5)])
