@@ -41,9 +41,13 @@ def family_of(package: str) -> Any:
 
 
 def entries(family: Any, level: str) -> dict[str, tuple[Any, Any]]:
-    """The kernels of a family and their precisions, by the names of their entries; those that take longest first."""
-    kernels = sorted(family.kernels, key=lambda kernel: -len(kernel.function.__code__.co_code))
-    return {f"{kernel.name_of(key)}-{level}": (kernel, key) for kernel in kernels for key in kernel.variants()}
+    """The kernels of a family and their precisions, by the names of their entries."""
+    return {f"{kernel.name_of(key)}-{level}": (kernel, key) for kernel in family.kernels for key in kernel.variants()}
+
+
+def weight(kernel: Any) -> int:
+    """How long it is with all of its parts, by which it takes to compile."""
+    return len(kernel.function.__code__.co_code) + sum(map(weight, kernel.parts.values()))
 
 
 def bitcode_of(package: str, name: str) -> tuple[str, bytes]:
@@ -66,14 +70,21 @@ def main() -> None:
         sys.exit("there is no kind of processors like this one to make bitcode for")
     # Read when numba is imported, which nothing has done so far.
     os.environ.update(NUMBA_CPU_NAME=level.split("-", 1)[1], NUMBA_CPU_FEATURES="")
+    files, due = {}, []
     for package in PACKAGES:
         family = family_of(package)
-        wanted = list(entries(family, level))
+        files[package], wanted = family.ahead, entries(family, level)
         if ahead.names(family.ahead) != set(wanted):
-            with ProcessPoolExecutor(initializer=enter, initargs=("tecu",), mp_context=get_context("spawn")) as pool:
-                made = pool.map(bitcode_of, [package] * len(wanted), wanted)
-                ahead.write(family.ahead, dict(zip(wanted, made, strict=True)))
-        sys.stdout.write(f"{family.ahead.relative_to(ROOT).as_posix()}\n")
+            due += [(weight(kernel), package, name) for name, (kernel, _) in wanted.items()]
+    if due:
+        _, packages, names = zip(*sorted(due, reverse=True), strict=True)  # those that take longest first
+        with ProcessPoolExecutor(initializer=enter, initargs=("tecu",), mp_context=get_context("spawn")) as pool:
+            made = list(pool.map(bitcode_of, packages, names))
+        for package in set(packages):
+            own = zip(packages, names, made, strict=True)
+            ahead.write(files[package], {name: code for owner, name, code in own if owner == package})
+    for file in files.values():
+        sys.stdout.write(f"{file.relative_to(ROOT).as_posix()}\n")
 
 
 if __name__ == "__main__":
