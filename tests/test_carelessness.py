@@ -210,7 +210,7 @@ def test_an_h_with_a_kink_is_found_out(update):
     H = couplings.Functions(
         lambda z: value(z) + 20 * abs(float(w @ z["x"])), {"x": lambda z: slope(z) + 20 * np.sign(w @ z["x"]) * w}
     )
-    result = solved(H, update, sweeps=300)
+    result = solved(H, update, sweeps=100)
     assert not result.certificate.holds
     assert "the gradient jumps by" in result.certificate.reason
 

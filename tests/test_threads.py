@@ -50,33 +50,25 @@ WORK = textwrap.dedent(
 )
 
 
-@pytest.fixture(scope="module")
-def runs(tmp_path_factory):
-    """What the same work gives, twice for each number of threads, of BLAS, of numba and our own."""
-    folder = tmp_path_factory.mktemp("threads")
+def twice(count, folder):
+    """What the same work gives, twice, with so many threads of BLAS, of numba and our own."""
     names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
-    found = {}
-    for count in COUNTS:
-        environment = os.environ | dict.fromkeys(names, str(count))
-        subprocess.run([sys.executable, "-c", WORK, str(count), str(folder / str(count))], env=environment, check=True)
-        found[count] = [dict(np.load(folder / f"{count}-{k}.npz")) for k in range(2)]
-    return found
+    environment = os.environ | dict.fromkeys(names, str(count))
+    subprocess.run([sys.executable, "-c", WORK, str(count), str(folder / str(count))], env=environment, check=True)
+    return [dict(np.load(folder / f"{count}-{k}.npz")) for k in range(2)]
 
 
-@pytest.mark.parametrize("count", COUNTS)
-def test_the_same_number_of_threads_gives_the_same_bits(runs, count):
-    first, second = runs[count]
-    for name in first:
-        np.testing.assert_array_equal(first[name], second[name], err_msg=name)
-
-
-@pytest.mark.parametrize("count", COUNTS[1:])
-def test_other_numbers_of_threads_agree(runs, count):
-    one, many = runs[1][0], runs[count][0]
-    np.testing.assert_allclose(many["value"], one["value"], rtol=ROUNDING)
-    np.testing.assert_allclose(many["D"], one["D"], atol=ROUNDING)
-    np.testing.assert_allclose(many["objective"], one["objective"], rtol=CHOICES)
-    assert np.max(np.abs(many["photo"].astype(int) - one["photo"].astype(int))) <= 1
+def test_the_same_number_of_threads_gives_the_same_bits_and_other_numbers_agree(tmp_path):
+    found = {count: twice(count, tmp_path) for count in COUNTS}
+    for first, second in found.values():
+        for name in first:
+            np.testing.assert_array_equal(first[name], second[name], err_msg=name)
+    one = found[1][0]
+    for many, _ in found.values():
+        np.testing.assert_allclose(many["value"], one["value"], rtol=ROUNDING)
+        np.testing.assert_allclose(many["D"], one["D"], atol=ROUNDING)
+        np.testing.assert_allclose(many["objective"], one["objective"], rtol=CHOICES)
+        assert np.max(np.abs(many["photo"].astype(int) - one["photo"].astype(int))) <= 1
 
 
 def growth(work, warm=40, times=200):
