@@ -32,7 +32,7 @@ class Room:
     """Memory that the batches of one dictionary share: to have it anew for each takes longer than some of the work."""
 
     def __init__(self, D: Matrix, threads: int) -> None:
-        from tecu.dictionary.kernels_absorb import SWEEP_BLOCK
+        from tecu.dictionary.kernels_atoms import SWEEP_BLOCK
 
         (m, n), number = D.shape, D.dtype
         self.gram, self.halves = np.empty((m, m), number), np.empty((2 * m, n), number)

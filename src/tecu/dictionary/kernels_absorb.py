@@ -12,7 +12,14 @@ from typing import Any
 import numpy as np
 
 from tecu.dictionary.compiled import compiled, matrix_product, part, routine, take_next
-from tecu.dictionary.kernels_atoms import _add_sample, _count_entries, _misfit, _sweep_range
+from tecu.dictionary.kernels_atoms import (
+    SPARSE_TOTALS,
+    SWEEP_BLOCK,
+    _add_sample,
+    _misfit,
+    _share_filled,
+    _sweep_range,
+)
 from tecu.dictionary.kernels_polish import _code_tile
 from tecu.dictionary.kernels_waiting import _glance
 from tecu.kernels.words import (
@@ -31,12 +38,6 @@ from tecu.kernels.words import (
     Vector,
 )
 
-SWEEP_BLOCK = 96
-"""Atoms between two matrix products of a column sweep."""
-
-ROWS_SEEN, SPARSE_TOTALS = 32, 0.2
-"""Totals of which less than this share is filled, by so many of their rows, are swept over entry by entry."""
-
 FEW_PAIRS = 0.3
 """Up to this share of all pairs of atoms that are used together, the two halves of the atoms need not agree at once."""
 
@@ -53,14 +54,6 @@ def _gram_strip(gemm: Any, D: Any, G: Any, first: Any, end: Any) -> Any:
             for i in range(r, min(r + 32, end)):
                 for j in range(max(i + 1, c), min(c + 32, G.shape[0])):
                     G[j, i] = G[i, j]
-
-
-@part
-def _share_filled(A: Any, first: Any, end: Any) -> Any:
-    """The share of the entries that are not zero, by some of the rows from ``first`` to ``end``."""
-    step = max(1, (end - first) // ROWS_SEEN)
-    rows = (end - first + step - 1) // step
-    return _count_entries(A, first, end, step) / max(1, rows * A.shape[1])
 
 
 @part

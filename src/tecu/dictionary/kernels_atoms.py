@@ -18,6 +18,12 @@ from tecu.kernels.words import Double, DoubleMatrix, Doubles, Flag, Indices, Int
 
 Changes = Sequence[tuple[Any, Any, float]]
 
+SWEEP_BLOCK = 96
+"""Atoms between two matrix products of a column sweep."""
+
+SPARSE_TOTALS, ROWS_SEEN = 0.2, 32
+"""Totals of which less than this share is filled, by so many of their rows, are swept over entry by entry."""
+
 LEAST_TOTAL = 2.0**-40
 """Totals of at least this size, and at most its inverse, are taken as they are."""
 
@@ -124,19 +130,21 @@ def misfits(
 
 
 @part
-def _count_entries(A: Any, first: Any, end: Any, step: Any) -> Any:
-    count = np.int64(0)
+def _share_filled(A: Any, first: Any, end: Any) -> Any:
+    step = max(1, (end - first) // ROWS_SEEN)
+    count, size = np.int64(0), np.int64(0)
     for i in range(first, end, step):
         row = A[i]
         for j in range(row.size):
             count += row[j] != 0
-    return count
+        size += row.size
+    return count / size if size > 0 else 1.0  # no atoms are none to go through entry by entry
 
 
 @compiled
-def count_entries(A: Matrix, first: Integer, end: Integer, step: Integer) -> Integer:
-    """How many entries are not zero in every ``step``-th of the rows from ``first`` to ``end``."""
-    return _count_entries(A, first, end, step)
+def share_filled(A: Matrix, first: Integer, end: Integer) -> Double:
+    """The share of the entries that are not zero in the rows from ``first`` to ``end``, by some of them."""
+    return _share_filled(A, first, end)
 
 
 @part
