@@ -2,11 +2,12 @@
 
 import threading
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from tecu.dictionary import coding, plain
+from tecu.dictionary import absorption, coding, plain
 from tecu.dictionary.absorption import Absorption, Batch, Room
 from tecu.dictionary.kernels_absorb import ALL_TAKEN, FEW_PAIRS, absorb
 from tecu.dictionary.workers import Workers
@@ -129,3 +130,24 @@ def test_a_thread_whose_job_needs_others_gives_it_back_and_goes_on_later():
     np.testing.assert_allclose(A, codes.T @ codes, atol=1e-10)
     few = np.sum(np.count_nonzero(codes, axis=1) ** 2) / 60**2 < FEW_PAIRS
     np.testing.assert_allclose(new, swept(D, A, B, False, few), atol=1e-8)
+
+
+def test_an_interruption_of_a_thread_that_has_begun_a_job_leaves_nobody_waiting(monkeypatch):
+    D, Y = data(60, 8, 400)
+    team = Workers(2)
+    team.glances = 0
+    new, A, B, room = D.copy(), np.zeros((60, 60)), np.zeros((60, 8)), Room(D, 2)
+    run = Absorption(new, A, B, Batch(Y, 0.02, 3), team, room)
+    run._given[-2][0] = 1  # the first strip is somebody else's, who never does it: everybody comes to wait for it
+    here = threading.get_ident()
+
+    def interrupted(seconds):
+        if threading.get_ident() == here:
+            raise KeyboardInterrupt
+        time.sleep(1e-4)
+
+    monkeypatch.setattr(absorption, "time", SimpleNamespace(sleep=interrupted))
+    with pytest.raises(KeyboardInterrupt):
+        run.run()
+    assert team.each(lambda i: i, [1, 2, 3]) == [1, 2, 3]  # the team goes on
+    team.close()

@@ -1,5 +1,6 @@
 """A queue whose reader looks out for a moment: nothing is lost, whether one looks out, sleeps or does neither."""
 
+import os
 import threading
 import time
 
@@ -8,7 +9,7 @@ import pytest
 
 from tecu.dictionary import mailbox
 from tecu.dictionary.kernels_waiting import look_out
-from tecu.dictionary.mailbox import Mailbox, patience
+from tecu.dictionary.mailbox import Mailbox, patience, processors
 
 
 @pytest.mark.parametrize("glances", [0, 1, 100_000_000])
@@ -69,8 +70,11 @@ def test_what_was_put_in_unseen_is_there_and_counts_once_it_is_told():
 
 
 def test_nobody_looks_out_alone_or_where_processors_are_short(monkeypatch):
-    monkeypatch.setattr(mailbox.os, "sched_getaffinity", lambda who: {0, 1}, raising=False)
+    monkeypatch.setattr(mailbox, "processors", lambda: 2)
     assert [patience(threads) > 0 for threads in (1, 2, 3)] == [False, True, False]
-    monkeypatch.delattr(mailbox.os, "sched_getaffinity")  # as on other systems
-    monkeypatch.setattr(mailbox.os, "cpu_count", lambda: None)
-    assert patience(2) == 0
+
+
+def test_processors_are_those_that_this_process_may_use(monkeypatch):
+    assert 1 <= processors() <= os.cpu_count()
+    monkeypatch.setenv("LOKY_MAX_CPU_COUNT", "1")
+    assert processors() == 1

@@ -103,6 +103,7 @@ class Absorption:
         (m, n), samples, cap = D.shape, len(batch.samples), max(1, min(batch.cap, len(D)))
         tiles = team.tapering(samples, tile_height(m), team.count)
         self._height, self._cap = max(tile.stop - tile.start for tile in tiles), cap
+        self._is_given_up = False
         self._team, self._room, self._mask = team, room, sign_mask(D.dtype.type, batch.positive)
         self.misfits = np.empty((samples if judges else 0, n), D.dtype)
         self.squares = np.empty(len(self.misfits))
@@ -124,8 +125,14 @@ class Absorption:
 
         scratch = self._room.of_thread(thread, self._height, self._cap, self._mask.dtype)
         job = ALL_TAKEN
-        while (job := absorb(*self._given, job, self._team.glances, *scratch)) != ALL_TAKEN:
-            time.sleep(NAP)
+        try:
+            while (job := absorb(*self._given, job, self._team.glances, *scratch)) != ALL_TAKEN:
+                if self._is_given_up:  # what this job needs will never be done
+                    return
+                time.sleep(NAP)
+        except BaseException:
+            self._is_given_up = True
+            raise
 
 
 def _edges(pieces: Sequence[slice]) -> Matrix:

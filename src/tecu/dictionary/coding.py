@@ -60,16 +60,6 @@ class Codes:
         codes.has_canonical_format = True
         return codes
 
-    def some(self, rows: slice) -> Codes:
-        """Some rows, which begin somewhere in the same memory."""
-        return Codes(self.indptr[rows.start : rows.stop + 1], self.indices, self.data)
-
-    @property
-    def pairs(self) -> float:
-        """How many products of two coefficients of a sample there are."""
-        lengths = np.diff(self.indptr).astype(np.float64)  # their squares leave 32 bits
-        return float(lengths @ lengths)
-
     def trimmed(self) -> Codes:
         """The same without room for more."""
         count = int(self.indptr[-1])

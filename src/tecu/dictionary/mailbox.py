@@ -6,7 +6,6 @@ meet some hundred times in half a second, so that they would sleep through a ten
 
 from __future__ import annotations
 
-import os
 from queue import SimpleQueue
 from typing import Any, Generic, TypeVar
 
@@ -27,8 +26,14 @@ _NOBODY: Counter = np.zeros(1, np.int64)
 
 def patience(threads: int) -> int:
     """How many glances pay: none where threads outnumber processors, for there they keep each other from working."""
-    processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return GLANCES if 1 < threads <= processors else 0
+    return GLANCES if 1 < threads <= processors() else 0
+
+
+def processors() -> int:
+    """How many this process may use: in a container that may be fewer than the machine has."""
+    from joblib import cpu_count  # looks at affinities and quotas
+
+    return int(cpu_count())
 
 
 class Mailbox(Generic[T]):

@@ -12,6 +12,7 @@ import numpy as np
 
 from tecu.arrays import dense
 from tecu.dictionary.coding import Matrix
+from tecu.dictionary.mailbox import processors
 from tecu.dictionary.offset import better_start
 from tecu.dictionary.online import Coder
 from tecu.dictionary.rows import Rows
@@ -155,8 +156,7 @@ def _threads(n_jobs: Any) -> int:
         return 1
     if not is_whole(n_jobs) or n_jobs == 0:
         raise ValueError(f"n_jobs must be a non-zero integer or None, got {n_jobs!r}")
-    cores = os.cpu_count() or 1
-    return max(1, int(n_jobs) if n_jobs > 0 else cores + 1 + int(n_jobs))
+    return max(1, int(n_jobs) if n_jobs > 0 else processors() + 1 + int(n_jobs))
 
 
 def start_dictionary(checked: Checked, rows: Rows, random: np.random.RandomState) -> Matrix:
