@@ -356,3 +356,27 @@ def test_the_kernels_of_photos_are_these():
     own = {kernels_bytes.pad_rows, kernels_bytes.cell_means, kernels_tone.tone_tile, kernels_denoise.smooth_tile}
     assert {*photos.kernels} == own
     assert {*classical.kernels} == {kernels_npea._bright_means, kernels_hdrnet._slice_rows}
+
+
+WITHOUT_NUMBA = """
+import sys
+from pathlib import Path
+from tecu.kernels import ahead, machine
+count, missing = 0, []
+for file in map(Path, sys.argv[1:]):
+    for name in ahead.names(file):
+        count += 1
+        found = machine.called(ahead.read(file, name)[1])
+        missing += [f"{name} calls {one}" for one in found if not machine.is_there(one)]
+print(count, "numba" in sys.modules, *missing, sep=chr(10))
+"""
+
+
+def test_all_that_shipped_bitcode_calls_is_there_without_numba():
+    """While numba is there, as where bitcode is made, so are functions that a later process looks for in vain."""
+    files = [str(family.ahead) for family in (dictionary, photos, classical) if family.ahead.exists()]
+    run = subprocess.run([sys.executable, "-c", WITHOUT_NUMBA, *files], capture_output=True, text=True, check=True)
+    count, numba, *missing = run.stdout.split("\n")
+    assert int(count) >= 40 or not files
+    assert numba == "False"
+    assert [line for line in missing if line] == []

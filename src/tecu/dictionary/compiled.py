@@ -28,6 +28,18 @@ def take_next(typing_context: Any, counter: Any) -> Any:
 
 
 @Primitive
+def square_root(typing_context: Any, x: Any) -> Any:
+    """Of a float64, by the processor: ``np.sqrt`` may ask the library for roots of negative numbers."""
+    from numba import types
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        root = builder.module.declare_intrinsic("llvm.sqrt", [arguments[0].type])
+        return builder.call(root, arguments)
+
+    return types.float64(types.float64), generate
+
+
+@Primitive
 def matrix_product(typing_context: Any, gemm: Any, left: Any, right: Any, out: Any) -> Any:
     """``out = left @ right.T`` by BLAS, whose function for it is at the address ``gemm`` (:func:`address_of_gemm`)."""
     from numba import types

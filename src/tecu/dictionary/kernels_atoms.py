@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tecu.dictionary.compiled import compiled, part, routine, subtract_product, written_out
+from tecu.dictionary.compiled import compiled, part, routine, square_root, subtract_product, written_out
 from tecu.dictionary.kernels_code import _subtract_rows
 from tecu.dictionary.workers import Workers
 from tecu.kernels.words import Double, DoubleMatrix, Doubles, Flag, Indices, Integer, Matrix, Number, Totals, Vector
@@ -155,9 +155,14 @@ def _unit_of(B: Any, first: Any, end: Any) -> Any:
         row = B[i]
         for j in range(row.size):
             largest = max(largest, abs(row[j]))
-    if LEAST_TOTAL <= largest <= 1.0 / LEAST_TOTAL or largest <= 0 or not largest < np.inf:
-        return 1.0
-    return np.exp2(-np.floor(np.log2(np.float64(largest))))
+    unit, size = 1.0, np.float64(largest)
+    if LEAST_TOTAL <= size <= 1.0 / LEAST_TOTAL or size <= 0 or not size < np.inf:
+        return unit
+    while size * unit >= 2.0:  # some hundred times at most; powers would ask for a library that may not be there
+        unit *= 0.5
+    while size * unit < 1.0:
+        unit *= 2.0
+    return unit
 
 
 @compiled
@@ -233,7 +238,7 @@ def _sweep_block(
             u[f] += own * d[f] + eta * old[f]
             x = np.float64(u[f]) * unit
             square += x * x
-        length = np.sqrt(square)
+        length = square_root(square)
         bend = np.float64(curvature) * unit
         if ball:
             length = max(length, bend)

@@ -81,14 +81,33 @@ def machine_code(bitcode: bytes) -> bytes:
     """
     with _lock:
         module, machine = llvm.parse_bitcode(bitcode), _machine()
-        for function in module.functions:
-            name = function.name
-            if not function.is_declaration or name.startswith("llvm."):
-                continue
-            if name.startswith(OF_NUMBA) or not llvm.address_of_symbol(name):
+        for name in _called(module):
+            if not is_there(name):
                 raise RuntimeError(f"a kernel calls {name}, which is not there without numba")
         code: bytes = machine.emit_object(module)
         return code
+
+
+def is_there(name: str) -> bool:
+    """Whether a kernel may call this function in a process that never imports numba."""
+    _open_process()
+    return not name.startswith(OF_NUMBA) and bool(llvm.address_of_symbol(name))
+
+
+@lru_cache
+def _open_process() -> Any:
+    """LLVM finds the functions of the process itself, such as ``sqrt``, once there is an engine."""
+    return llvm.create_mcjit_compiler(llvm.parse_assembly(""), _machine())
+
+
+def called(bitcode: bytes) -> list[str]:
+    """The functions that are not in the bitcode itself."""
+    with _lock:
+        return _called(llvm.parse_bitcode(bitcode))
+
+
+def _called(module: Any) -> list[str]:
+    return [one.name for one in module.functions if one.is_declaration and not one.name.startswith("llvm.")]
 
 
 def loaded(code: bytes, text: str, symbol: str) -> int:
