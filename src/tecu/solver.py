@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import zip_longest
 from operator import call
 from typing import Any
 
@@ -191,8 +192,7 @@ class Solver:
             require_value(self.problem, start)
             trail.log = list(start.visits)  # somebody else may go on from the same state
             return start
-        first: list[Callable[[], Any]] = [self.fingerprint, partial(self.problem.check_start, start)]
-        mark, z = self.problem.each(call, first)
+        z = self.problem.check_start(start)
         for block, update in self.updates.items():
             if isinstance(update, Proximal):
                 sub = SubProblem.of(self.problem, block, z, update.eta)
@@ -201,7 +201,7 @@ class Solver:
         trail.settle(self.problem, z)
         h = float(self.problem.coupling.value(z))
         tests = self._tests(z, h, trail, 0)
-        checks = _in_order(z, tests, self.problem.each(call, list(tests.values())))
+        (mark,), checks = self._answers([self.fingerprint], tests.values())
         standing = {
             block: Standing(float(term.value(z[block])), arrays.norm(z[block]))
             for block, term in self.problem.terms.items()
@@ -213,17 +213,16 @@ class Solver:
         return State(
             t=0, z=z, before={}, memory={block: {} for block in z}, standing=standing, value=value,
             start_value=value, visits=VisitLog(trail.log, 0), seconds=0.0, best_value=value, best=z,
-            checks=checks, fingerprint=mark,
+            checks=_in_order(z, tests, checks), fingerprint=mark,
         )  # fmt: skip
 
     def _finish(self, state: State, status: Status, trail: Trail, why: str) -> Result:
         z = state.z
         due = audits(self.problem, self.updates, state, trail)
         tests = self._tests(z, float(self.problem.coupling.value(z)), trail, state.t, state.before) if state.t else {}
-        jobs: list[Callable[[], Any]] = [*due.values(), *tests.values()]
-        answers = self.problem.each(call, jobs)
-        state = with_faults(state, trail, dict(zip(due, answers, strict=False)))
-        state = replace(state, checks=(*state.checks, *_in_order(z, tests, answers[len(due) :])))
+        faults, checks = self._answers(due.values(), tests.values())
+        state = with_faults(state, trail, dict(zip(due, faults, strict=True)))
+        state = replace(state, checks=(*state.checks, *_in_order(z, tests, checks)))
         for sentence in rests(state) if self.warns_of_rest else ():
             warnings.warn(sentence, RuntimeWarning, stacklevel=3)
         return Result(state, status, certificate_of(self.problem, self.updates, state, trail, why))
@@ -234,6 +233,20 @@ class Solver:
         """The tests of each block's gradient at ``z``, where ``H`` is ``value``, after so many sweeps."""
         restrict = partial(trail.restrict, self.problem, keep=True)  # one residual serves each block
         return gradient_tests(self.problem, z, value, self.seed + sweeps, restrict, at_start=sweeps == 0, before=before)
+
+    def _answers(self, *kinds: Iterable[Callable[[], Any]]) -> list[list[Any]]:
+        """The answers of calls of several kinds, of which none needs another.
+
+        They are begun by turns: calls of one kind are after the same things, the interpreter or the memory, and keep
+        each other waiting.
+        """
+        numbered = [[(kind, each) for each in calls] for kind, calls in enumerate(kinds)]
+        turns = [one for row in zip_longest(*numbered) for one in row if one is not None]
+        answers = self.problem.each(call, [each for _, each in turns])
+        return [
+            [found for (of, _), found in zip(turns, answers, strict=True) if of == kind]
+            for kind in range(len(numbered))
+        ]
 
     # -- one sweep ----------------------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tecu.dictionary.coding import PIVOT, Matrix, sign_mask, tile_height
-from tecu.dictionary.compiled import address_of_gemm
+from tecu.dictionary.compiled import address_of_gemm, address_of_syrk
 from tecu.dictionary.workers import Workers
 
 NAP = 5e-4
@@ -109,10 +109,10 @@ class Absorption:
         self.squares = np.empty(len(self.misfits))
         parts = team.several(samples) if judges else []
         self._given = (
-            address_of_gemm(D.itemsize), batch.samples, D, room.gram, A, B, float(weight), ball, *map(float, bounds),
-            self._mask, float(batch.stop), cap, PIVOT, np.zeros(samples + 1, np.int32), _edges(team.strips(m)),
-            _edges(tiles), _edges(parts), *room.for_codes(samples, cap), room.halves, room.few_pairs, room.energy,
-            self.misfits, self.squares, np.zeros(1, np.int64), np.zeros(1, np.int64),
+            address_of_gemm(D.itemsize), address_of_syrk(D.itemsize), batch.samples, D, room.gram, A, B, float(weight),
+            ball, *map(float, bounds), self._mask, float(batch.stop), cap, PIVOT, np.zeros(samples + 1, np.int32),
+            _edges(team.strips(m)), _edges(tiles), _edges(parts), *room.for_codes(samples, cap), room.halves,
+            room.few_pairs, room.energy, self.misfits, self.squares, np.zeros(1, np.int64), np.zeros(1, np.int64),
         )  # fmt: skip
 
     def run(self, beside: Sequence[Callable[[], Any]] = ()) -> list[Any]:

@@ -55,49 +55,100 @@ def subtract_product(typing_context: Any, gemm: Any, left: Any, right: Any, out:
     return types.void(gemm, left, right, out), _call_of_gemm(turned=False, scale=-1.0, keep=1.0)
 
 
+@Primitive
+def own_product(typing_context: Any, syrk: Any, rows: Any, out: Any) -> Any:
+    """``out = rows @ rows.T`` from the diagonal on, by BLAS; what is below the diagonal stays as it is."""
+    from numba import types
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        call = _Call(context, builder, signature.args[1:], arguments[1:])
+        (count, inner), _ = call.shapes
+        size, depth = call.whole(count), call.whole(inner)
+        data, out = call.data
+        # By columns: above the diagonal is below it, and the rows are columns already.
+        call.make(
+            arguments[0], call.letter("L"), call.letter("T"), size, depth, call.number(1.0), data, depth,
+            call.number(0.0), out, call.apart(1),
+        )  # fmt: skip
+        return context.get_dummy_value()
+
+    return types.void(syrk, rows, out), generate
+
+
+class _Call:
+    """A call of a BLAS function, which wants the places of all that it is given."""
+
+    def __init__(self, context: Any, builder: Any, kinds: Any, values: Any) -> None:
+        from llvmlite import ir
+        from numba.core import cgutils
+
+        self._ir, self._cgutils, self._builder = ir, cgutils, builder
+        self._arrays = [
+            context.make_array(kind)(context, builder, value) for kind, value in zip(kinds, values, strict=True)
+        ]
+        self._number = context.get_value_type(kinds[-1].dtype)
+        self.shapes = [cgutils.unpack_tuple(builder, array.shape, 2) for array in self._arrays]
+        self.data = [array.data for array in self._arrays]
+
+    def _place(self, value: Any) -> Any:
+        return self._cgutils.alloca_once_value(self._builder, value)
+
+    def letter(self, letter: str) -> Any:
+        return self._place(self._ir.Constant(self._ir.IntType(8), ord(letter)))
+
+    def number(self, number: float) -> Any:
+        """In the precision of the last array."""
+        return self._place(self._ir.Constant(self._number, number))
+
+    def whole(self, number: Any) -> Any:
+        return self._place(self._builder.trunc(number, self._ir.IntType(32)))
+
+    def apart(self, i: int) -> Any:
+        """How many entries lie between rows of an array: those of a part of a matrix lie apart."""
+        array = self._arrays[i]
+        stride = self._cgutils.unpack_tuple(self._builder, array.strides, 2)[0]
+        return self.whole(self._builder.sdiv(stride, array.itemsize))
+
+    def make(self, address: Any, *given: Any) -> None:
+        kind = self._ir.FunctionType(self._ir.VoidType(), [value.type for value in given])
+        self._builder.call(self._builder.inttoptr(address, kind.as_pointer()), given)
+
+
 def _call_of_gemm(turned: bool, scale: float, keep: float) -> Any:
     """``out = scale left @ right + keep out``, with ``right.T`` if that is ``turned``.
 
     BLAS goes by columns: for it the rows of ``out`` are the columns of ``right' left'``, and arrays are turned already.
-    Of ``out`` the rows may lie apart, as those of a part of a matrix do.
     """
-    from llvmlite import ir
-    from numba.core import cgutils
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        whole, letter, number = ir.IntType(32), ir.IntType(8), context.get_value_type(signature.args[3].dtype)
-        arrays = [
-            context.make_array(kind)(context, builder, value)
-            for kind, value in zip(signature.args[1:], arguments[1:], strict=True)
-        ]
-        (rows, inner), _, (_, columns) = (cgutils.unpack_tuple(builder, array.shape, 2) for array in arrays)
-
-        def place(value: Any, kind: Any = None) -> Any:
-            value = value if kind is None else ir.Constant(kind, value)
-            return cgutils.alloca_once_value(builder, value)
-
-        m, n, k = (place(builder.trunc(size, whole)) for size in (columns, rows, inner))
-        apart = cgutils.unpack_tuple(builder, arrays[2].strides, 2)[0]
-        apart = place(builder.trunc(builder.sdiv(apart, arrays[2].itemsize), whole))
-        of_right, of_left = place(ord("T" if turned else "N"), letter), place(ord("N"), letter)
-        left, right, out = (array.data for array in arrays)
-        given = [
-            of_right, of_left, m, n, k, place(scale, number), right, k if turned else m, left, k, place(keep, number),
-            out, apart,
-        ]  # fmt: skip
-        kind = ir.FunctionType(ir.VoidType(), [value.type for value in given])
-        builder.call(builder.inttoptr(arguments[0], kind.as_pointer()), given)
+        call = _Call(context, builder, signature.args[1:], arguments[1:])
+        (rows, inner), _, (_, columns) = call.shapes
+        m, n, k = (call.whole(size) for size in (columns, rows, inner))
+        left, right, out = call.data
+        call.make(
+            arguments[0], call.letter("T" if turned else "N"), call.letter("N"), m, n, k, call.number(scale), right,
+            k if turned else m, left, k, call.number(keep), out, call.apart(2),
+        )  # fmt: skip
         return context.get_dummy_value()
 
     return generate
 
 
-@cache
 def address_of_gemm(itemsize: int) -> int:
     """Of SciPy's matrix product for floats of 4 or 8 bytes, which kernels call."""
+    return _address("gemm", itemsize)
+
+
+def address_of_syrk(itemsize: int) -> int:
+    """Of its product of a matrix and the same matrix turned: half the work."""
+    return _address("syrk", itemsize)
+
+
+@cache
+def _address(function: str, itemsize: int) -> int:
     from scipy.linalg import cython_blas
 
-    capsule = cython_blas.__pyx_capi__["sgemm" if itemsize == 4 else "dgemm"]
+    capsule = cython_blas.__pyx_capi__[("s" if itemsize == 4 else "d") + function]
     api, handle = ctypes.pythonapi, ctypes.py_object
     name_of = ctypes.PYFUNCTYPE(ctypes.c_char_p, handle)(("PyCapsule_GetName", api))
     pointer_of = ctypes.PYFUNCTYPE(ctypes.c_void_p, handle, ctypes.c_char_p)(("PyCapsule_GetPointer", api))

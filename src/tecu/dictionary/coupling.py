@@ -49,7 +49,8 @@ class BatchedFactorization(BlockCoupling):
         self.names = [f"W{i}" for i in range(len(batches))]
         self.blocks = (*self.names, "D")
         self._team = team or Workers(1)
-        self._half_squares = dict(zip(self.names, self._team.each(self._half_square, self.names), strict=True))
+        # By one thread: several would spend longer on the interpreter's lock, for which such sums ask all the time.
+        self._half_squares = {name: self._half_square(name) for name in self.names}
         self.half_square = sum(self._half_squares.values())  # inf is an answer, which the caller looks for
         self._totals: FollowingTotals | None = None
         self._sweep_begins = False

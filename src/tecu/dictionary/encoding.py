@@ -94,14 +94,14 @@ def _half_misfit(Y: Matrix, codes: Any, D: Matrix) -> float:
     return 0.5 * inner(misfit, misfit)
 
 
-def objective_of(rows: Rows, codes: Any, components: Matrix, penalty: float, found: float) -> float:
-    """``penalty nnz(codes) + 1/2 ||X - codes @ components||^2`` of the arrays as they are.
+def objective_of(rows: Rows, square: float, codes: Any, components: Matrix, penalty: float, found: float) -> float:
+    """``penalty nnz(codes) + 1/2 ||X - codes @ components||^2`` of the arrays as they are; ``square`` is ``||X||^2``.
 
     ``found`` is the same with misfits ``R`` rounded to the precision of the data, by some ``4 r ||X||``, ``r`` the unit
     round-off: the misfit is then off by a share of ``8 r ||X|| / ||R||``. Where that is next to nothing it is taken.
     """
     half_square = max(0.0, found - penalty * int(codes.nnz))
-    rounding = 4 * float(np.finfo(components.dtype).eps) * math.sqrt(0.5 * rows.square())
+    rounding = 4 * float(np.finfo(components.dtype).eps) * math.sqrt(0.5 * square)
     if rounding <= NEXT_TO_NOTHING * math.sqrt(half_square):
         return found
     return penalty * int(codes.nnz) + math.fsum(half_misfits(rows, codes, components))

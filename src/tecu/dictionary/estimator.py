@@ -181,7 +181,7 @@ class L0DictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
             planned.solver.warns_of_rest = False  # its blocks are not what a user of the estimator knows
             result = self._run(planned, rows, checked, random, team, saved)
         self._keep(planned, result, checked, rows)
-        doubt_penalty(self, rows.square() if self.codes_.nnz < len(rows) else 0.0)
+        doubt_penalty(self, planned.square if self.codes_.nnz < len(rows) else 0.0)
         return self
 
     def _run(
@@ -211,7 +211,7 @@ class L0DictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         self.codes_ = planned.codes(result.z)
         self.penalty_ = checked.coder.penalty
         found = float(planned.solver.problem.value(result.z))
-        self.objective_ = objective_of(rows, self.codes_, self.components_, self.penalty_, found)
+        self.objective_ = objective_of(rows, planned.square, self.codes_, self.components_, self.penalty_, found)
         self.n_iter_ = result.iterations
         self.certificate_ = with_late_residual(result, planned.solver)
         self.history_, self.status_ = result.history, result.status

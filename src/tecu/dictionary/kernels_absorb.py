@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tecu.dictionary.compiled import compiled, matrix_product, part, routine, take_next
+from tecu.dictionary.compiled import compiled, matrix_product, own_product, part, routine, take_next
 from tecu.dictionary.kernels_atoms import (
     SPARSE_TOTALS,
     SWEEP_BLOCK,
@@ -46,9 +46,11 @@ ALL_TAKEN = -1
 
 
 @routine
-def _gram_strip(gemm: Any, D: Any, G: Any, first: Any, end: Any) -> Any:
+def _gram_strip(gemm: Any, syrk: Any, D: Any, G: Any, first: Any, end: Any) -> Any:
     """The rows ``first`` to ``end`` of ``G = D D'`` from the diagonal on, and what is symmetric to them."""
-    matrix_product(gemm, D[first:end], D[first:], G[first:end, first:])
+    own_product(syrk, D[first:end], G[first:end, first:end])
+    if end < D.shape[0]:
+        matrix_product(gemm, D[first:end], D[end:], G[first:end, end:])
     for r in range(first, end, 32):
         for c in range(r, G.shape[0], 32):
             for i in range(r, min(r + 32, end)):
@@ -76,19 +78,19 @@ def _copy_rows(source: Any, target: Any) -> Any:
 
 
 @compiled
-def gram_strip(gemm: Integer, D: Matrix, G: Matrix, first: Integer, end: Integer) -> None:
+def gram_strip(gemm: Integer, syrk: Integer, D: Matrix, G: Matrix, first: Integer, end: Integer) -> None:
     """The rows ``first`` to ``end`` of ``G = D D'`` from the diagonal on, and what is symmetric to them."""
-    _gram_strip(gemm, D, G, first, end)
+    _gram_strip(gemm, syrk, D, G, first, end)
 
 
 @compiled
 def absorb(
-    gemm: Integer, Y: Matrix, D: Matrix, G: Matrix, A: Matrix, B: Matrix, weight: Double, ball: Flag, lower: Double,
-    upper: Double, mask: Bits, stop: Double, cap: Integer, floor: Double, none: Indices, strips: Integers,
-    tiles: Integers, parts: Integers, ends: Indices, indices: Indices, values: Vector, halves: Matrix, few_pairs: Flags,
-    energy: Doubles, rows: Matrix, squares: Doubles, taken: Integers, done: Integers, begun: Integer, glances: Integer,
-    tile: Matrix, work: Vector, bits: BitVector, numbers: DoubleMatrix, supports: IndexMatrix, slopes: Matrix,
-    changes: Matrix, used: Indices, weights: Vector,
+    gemm: Integer, syrk: Integer, Y: Matrix, D: Matrix, G: Matrix, A: Matrix, B: Matrix, weight: Double, ball: Flag,
+    lower: Double, upper: Double, mask: Bits, stop: Double, cap: Integer, floor: Double, none: Indices,
+    strips: Integers, tiles: Integers, parts: Integers, ends: Indices, indices: Indices, values: Vector,
+    halves: Matrix, few_pairs: Flags, energy: Doubles, rows: Matrix, squares: Doubles, taken: Integers, done: Integers,
+    begun: Integer, glances: Integer, tile: Matrix, work: Vector, bits: BitVector, numbers: DoubleMatrix,
+    supports: IndexMatrix, slopes: Matrix, changes: Matrix, used: Indices, weights: Vector,
 ) -> Integer:  # fmt: skip
     """Take part in absorbing the samples ``Y`` into ``A += weight W'W``, ``B += weight W'Y`` and the atoms ``D``.
 
@@ -129,7 +131,7 @@ def absorb(
             if patience < 0:
                 return job
         if job < coding:
-            _gram_strip(gemm, D, G, strips[job], strips[job + 1])
+            _gram_strip(gemm, syrk, D, G, strips[job], strips[job + 1])
         elif job < deciding:
             first, last = tiles[job - coding], tiles[job - coding + 1]
             own, own_values = indices[first * cap : last * cap], values[first * cap : last * cap]

@@ -46,6 +46,7 @@ class Plan:
     solver: Solver
     rule: stop.Rule
     start: Callable[[Matrix], dict[str, Any]]  # atoms x features -> blocks
+    square: float  # ||X||^2
 
     def components(self, z: Blocks) -> Matrix:
         """Atoms x features."""
@@ -104,7 +105,8 @@ def plan(
     """The solver called ``name`` for these data."""
     if name == "auto":
         return _batched(rows, coder, n_components, ball, seed, max_iter, tol, team or Workers(1))
-    require_range(rows.square(), rows, n_components)
+    square = rows.square()
+    require_range(square, rows, n_components)
     Y = rows.X.T if rows.X.dtype == rows.dtype else rows.X.T.astype(rows.dtype)
     problem = Problem(
         SparseFactorization(Y, lipschitz=lipschitz, team=team),
@@ -117,7 +119,7 @@ def plan(
         return {"W": csr_array((len(rows), n_components), dtype=rows.dtype), "D": np.ascontiguousarray(D.T)}
 
     rule = stop.RelativeChange(tol) | stop.MaxIter(max_iter)
-    return Plan(_two_blocks(name, problem, coder, ball, seed), rule, start)
+    return Plan(_two_blocks(name, problem, coder, ball, seed), rule, start, square)
 
 
 def require_range(square: float, rows: Rows, m: int, weight: float = 1.0) -> None:
@@ -163,7 +165,8 @@ def _batched(rows: Rows, coder: Coder, m: int, ball: bool, seed: int, max_iter: 
     edges = [samples * i // count for i in range(count + 1)]
     batches = [slice(a, b) for a, b in pairwise(edges)]
     coupling = BatchedFactorization(rows, batches, team)
-    require_range(2 * coupling.half_square, rows, m)
+    square = 2 * coupling.half_square
+    require_range(square, rows, m)
     names = coupling.names
     problem = Problem(coupling, {**dict.fromkeys(names, code_term(coder)), "D": terms.UnitColumns(ball=ball)})
     updates = {
@@ -185,7 +188,7 @@ def _batched(rows: Rows, coder: Coder, m: int, ball: bool, seed: int, max_iter: 
         return {**empty, "D": np.ascontiguousarray(D.T)}
 
     rule = SmallGain(200 * tol) | stop.MaxIter(max_iter)
-    return Plan(Solver(problem, updates, batch_schedule, seed), rule, start)
+    return Plan(Solver(problem, updates, batch_schedule, seed), rule, start, square)
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ from tecu.dictionary.mailbox import Mailbox, patience
 T = TypeVar("T")
 P = TypeVar("P")
 SMALLEST_PIECE = 64  # rows; below that a thread costs more than it brings
+VECTOR = 16  # entries that a processor takes at once
 
 
 class _Worker:
@@ -189,21 +190,19 @@ class Workers:
 
     def gram(self, rows: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         """``rows @ rows.T``, its upper triangle shared out; symmetric to the last bit."""
-        from tecu.dictionary.compiled import address_of_gemm
+        from tecu.dictionary.compiled import address_of_gemm, address_of_syrk
         from tecu.dictionary.kernels_absorb import gram_strip
 
         gram = np.empty((len(rows), len(rows)), dtype=rows.dtype)
-        gemm = address_of_gemm(rows.itemsize)
-        self.each(lambda strip: gram_strip(gemm, rows, gram, strip.start, strip.stop), self.strips(len(rows)))
+        blas = address_of_gemm(rows.itemsize), address_of_syrk(rows.itemsize)
+        self.each(lambda strip: gram_strip(*blas, rows, gram, strip.start, strip.stop), self.strips(len(rows)))
         return gram
 
     def strips(self, size: int) -> list[slice]:
-        """Rows of a symmetric matrix in strips: from the diagonal on, all have as many entries.
-
-        One thread takes some, too: the more strips, the less of what is symmetric is computed twice.
-        """
+        """Rows of a symmetric matrix in strips: from the diagonal on, all have as many entries."""
         count = max(1, min(2 * max(2, self.count), size // SMALLEST_PIECE))
-        return _slices([round(size * (1 - math.sqrt(1 - i / count))) for i in range(count + 1)])
+        edges = [size * (1 - math.sqrt(1 - i / count)) for i in range(count)]
+        return _slices([*(VECTOR * round(edge / VECTOR) for edge in edges), size])  # where products are fastest
 
     def close(self) -> None:
         """End the threads; what is still asked for is done by the caller's own."""
