@@ -26,7 +26,7 @@ test: $(READY)   ## run the tests
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS)
 
 test-browser: $(READY)  ## drive the local page with chromium; screenshots are left in tests/browser/screenshots
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[browser]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check playwright
 	TECU_CHROMIUM=$$(tests/browser/find_chromium.sh) OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) tests/browser
 
 fuzz: $(READY)   ## feed the loaders broken files, for as long as TECU_FUZZ=100 takes

@@ -102,7 +102,7 @@ def test_what_does_not_exist_is_seen(command):
 
 def test_the_quick_start_lists_every_extra_for_users():
     listed = re.findall(r'^pip install "\.\[(\w+)\]"', (ROOT / "docs" / "quickstart.md").read_text(), re.MULTILINE)
-    assert set(listed) == set(PROJECT["optional-dependencies"]) - {"test", "docs", "dev", "browser"}
+    assert set(listed) == set(PROJECT["optional-dependencies"]) - {"test", "docs", "dev"}
 
 
 def run_tecu(arguments, capsys):

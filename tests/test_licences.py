@@ -53,7 +53,7 @@ def test_the_test_sees_what_it_should():
 
 def test_every_extra_for_users_is_covered():
     extras = set(PROJECT["project"]["optional-dependencies"])
-    assert extras - {"all", "test", "docs", "dev", "browser"} == set(licences.EXTRAS)
+    assert extras - {"all", "test", "docs", "dev"} == set(licences.EXTRAS)
 
 
 def test_the_notice_of_the_niqe_parameters_is_there_in_its_entirety():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from itertools import islice, pairwise
 
 import numpy as np
@@ -256,11 +257,19 @@ def test_tests_and_audits_in_threads_of_the_coupling_say_the_same():
     by_chance = {block for block, visit in last.items() if audit_due(0, visit.index)}
     audits = len(last) - len(by_chance)
     assert audits > 0
-    # The start is checked beside the fingerprint, then tested; tests of the end, and audits.
-    assert coupling.shared == [2, len(last), audits + len(last)]
+    # The start is tested beside the fingerprint, the end beside the audits.
+    assert coupling.shared == [1 + len(last), audits + len(last)]
     assert [visit.audited for visit in shared.state.visits] == [visit.audited for visit in alone.state.visits]
     assert shared.state.checks == alone.state.checks
     assert shared.certificate.verdict is alone.certificate.verdict
+
+
+@pytest.mark.parametrize("coupling", [CASE.problem.coupling, Watched(CASE.problem.coupling)], ids=["alone", "threads"])
+def test_answers_of_calls_come_back_by_kinds(coupling):
+    problem = tecu.Problem(coupling, CASE.problem.terms)
+    few, many = [lambda: "a"], [partial(int, str(i)) for i in range(3)]
+    assert problem.answers(few, many) == [["a"], [0, 1, 2]]
+    assert problem.answers(many, few, []) == [[0, 1, 2], ["a"], []]
 
 
 def test_an_audit_in_threads_finds_the_fault_of_its_block():

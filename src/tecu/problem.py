@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from itertools import zip_longest
+from operator import call
+from typing import Any
 
 import numpy as np
 
@@ -16,8 +18,6 @@ from tecu.subproblem import SubProblem
 
 __all__ = ["Problem", "SubProblem"]
 
-P = TypeVar("P")
-T = TypeVar("T")
 OPTIONAL = {
     "lipschitz": "block, z",
     "hessian": "block, z, v",
@@ -105,10 +105,20 @@ class Problem:
         own = getattr(self.coupling, "restrict", None)
         return Restricted(self.coupling, block, z) if own is None else own(block, z)
 
-    def each(self, function: Callable[[P], T], items: Sequence[P]) -> list[T]:
-        """``function`` of each of some items, of which none needs another; side by side where the coupling can."""
-        own: Callable[[Callable[[P], T], Sequence[P]], list[T]] | None = getattr(self.coupling, "each", None)
-        return [function(item) for item in items] if own is None else own(function, items)
+    def answers(self, *kinds: Iterable[Callable[[], Any]]) -> list[list[Any]]:
+        """The answers of calls of several kinds, of which none needs another; side by side where the coupling can.
+
+        They are begun by turns: calls of one kind are after the same things, the interpreter or the memory, and keep
+        each other waiting.
+        """
+        numbered = [[(kind, each) for each in calls] for kind, calls in enumerate(kinds)]
+        turns = [one for row in zip_longest(*numbered) for one in row if one is not None]
+        calls, own = [each for _, each in turns], getattr(self.coupling, "each", None)
+        answers = list(map(call, calls)) if own is None else own(call, calls)
+        found: list[list[Any]] = [[] for _ in numbered]
+        for (kind, _), answer in zip(turns, answers, strict=True):
+            found[kind].append(answer)
+        return found
 
     def begin_sweep(self, z: Blocks) -> None:
         """Tell a coupling that wants to know it that the blocks are about to be visited."""

@@ -9,8 +9,6 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import zip_longest
-from operator import call
 from typing import Any
 
 from tecu import arrays, noise
@@ -201,7 +199,7 @@ class Solver:
         trail.settle(self.problem, z)
         h = float(self.problem.coupling.value(z))
         tests = self._tests(z, h, trail, 0)
-        (mark,), checks = self._answers([self.fingerprint], tests.values())
+        (mark,), checks = self.problem.answers([self.fingerprint], tests.values())
         standing = {
             block: Standing(float(term.value(z[block])), arrays.norm(z[block]))
             for block, term in self.problem.terms.items()
@@ -220,7 +218,7 @@ class Solver:
         z = state.z
         due = audits(self.problem, self.updates, state, trail)
         tests = self._tests(z, float(self.problem.coupling.value(z)), trail, state.t, state.before) if state.t else {}
-        faults, checks = self._answers(due.values(), tests.values())
+        faults, checks = self.problem.answers(due.values(), tests.values())
         state = with_faults(state, trail, dict(zip(due, faults, strict=True)))
         state = replace(state, checks=(*state.checks, *_in_order(z, tests, checks)))
         for sentence in rests(state) if self.warns_of_rest else ():
@@ -233,20 +231,6 @@ class Solver:
         """The tests of each block's gradient at ``z``, where ``H`` is ``value``, after so many sweeps."""
         restrict = partial(trail.restrict, self.problem, keep=True)  # one residual serves each block
         return gradient_tests(self.problem, z, value, self.seed + sweeps, restrict, at_start=sweeps == 0, before=before)
-
-    def _answers(self, *kinds: Iterable[Callable[[], Any]]) -> list[list[Any]]:
-        """The answers of calls of several kinds, of which none needs another.
-
-        They are begun by turns: calls of one kind are after the same things, the interpreter or the memory, and keep
-        each other waiting.
-        """
-        numbered = [[(kind, each) for each in calls] for kind, calls in enumerate(kinds)]
-        turns = [one for row in zip_longest(*numbered) for one in row if one is not None]
-        answers = self.problem.each(call, [each for _, each in turns])
-        return [
-            [found for (of, _), found in zip(turns, answers, strict=True) if of == kind]
-            for kind in range(len(numbered))
-        ]
 
     # -- one sweep ----------------------------------------------------------------------------------------------
 
