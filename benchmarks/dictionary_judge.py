@@ -16,7 +16,7 @@ LONGEST = 40  # atoms on a path
 
 def judged(X, D, penalty):
     """``penalty nnz + 1/2 ||X - W D||^2`` with each sample at the best length of its OMP path, in float64."""
-    X, D = X.astype(np.float64), D.astype(np.float64)
+    X, D = (np.ascontiguousarray(array, np.float64) for array in (X, D))  # rivals' dictionaries may go by columns
     D = D / np.maximum(np.linalg.norm(D, axis=1, keepdims=True), 1e-12)
     G, total = D @ D.T, 0.0
     for first in range(0, len(X), 2000):
@@ -28,7 +28,7 @@ def judged(X, D, penalty):
 
 def error_at(X, D, nonzero):
     """``||X - W D||^2`` with ``nonzero`` atoms a sample, by OMP."""
-    X, D = X.astype(np.float64), D.astype(np.float64)
+    X, D = (np.ascontiguousarray(array, np.float64) for array in (X, D))  # rivals' dictionaries may go by columns
     D = D / np.maximum(np.linalg.norm(D, axis=1, keepdims=True), 1e-12)
     W = coding.greedy(X, D, D @ D.T, stop=0.0, cap=nonzero).csr(len(D))
     return float(np.sum((X - W @ D) ** 2))

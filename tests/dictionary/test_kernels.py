@@ -11,7 +11,7 @@ from scipy.sparse import csr_array, issparse
 
 import tecu
 from tecu import terms
-from tecu.dictionary import coding, make_sparse_data, online, plain, replacement, sweeps
+from tecu.dictionary import coding, make_sparse_data, online, plain, replacement, solvers, sweeps
 from tecu.dictionary.coupling import BatchedFactorization
 from tecu.dictionary.embedded import ColumnSweeps
 from tecu.dictionary.judged import Judged, Worst
@@ -418,6 +418,15 @@ def test_a_loose_pass_takes_as_many_of_any_more(atoms):
     ((count, seen),) = taken
     assert seen == max(online.SAMPLES_AN_ATOM * atoms, online.LEAST_SAMPLES)
     assert abs(seen / count / max(online.BATCH * atoms, online.SMALLEST_BATCH) - 1) < 0.1
+
+
+@pytest.mark.parametrize("samples", [1, 999, 1600, 4000, 16000, 10**6])
+@pytest.mark.parametrize("atoms", [1, 200, 600, 3000])
+def test_blocks_of_codes_are_worth_a_visit_and_two_are_better_than_one(samples, atoms):
+    count = solvers.blocks_of_codes(samples, atoms)
+    least = max(solvers.LEAST_BATCH * atoms, solvers.SMALLEST_BATCH)
+    assert count == 1 or samples / count >= 0.75 * least  # numbers of blocks are rounded
+    assert (count > 1) == (samples > 1.5 * least)
 
 
 def test_each_loose_pass_looks_at_other_samples(monkeypatch):

@@ -29,8 +29,9 @@ from tecu.updates.base import Step
 
 NAMES = ("auto", "tecu", "tecu-pith", "palm", "ipalm", "bcu", "inv")
 
-BATCH = 2.7
-"""Samples in a block of codes, as a multiple of the number of atoms: about as many as a dictionary update is worth."""
+BATCH, LEAST_BATCH = 5.4, 2.7
+"""Samples in a block of codes, as a multiple of the number of atoms: shorter blocks gain less than their visits cost.
+Two blocks are worth more than one, so that the dictionary learns within a sweep, as long as each has this multiple."""
 
 SMALLEST_BATCH = 1000
 """Samples; smaller blocks cost more in visits than they bring."""
@@ -158,10 +159,16 @@ def _two_blocks(name: str, problem: Problem, coder: Coder, ball: bool, seed: int
     return Solver(problem, updates, seed=seed)
 
 
+def blocks_of_codes(samples: int, atoms: int) -> int:
+    """Into how many blocks the codes of all samples are cut."""
+    usual, most = (round(samples / max(multiple * atoms, SMALLEST_BATCH)) for multiple in (BATCH, LEAST_BATCH))
+    return max(1, usual, min(2, most))
+
+
 def _batched(rows: Rows, coder: Coder, m: int, ball: bool, seed: int, max_iter: int, tol: float, team: Workers) -> Plan:
     """Batches of codes and the dictionary in turn: polished codes, column sweeps."""
     samples, n = rows.shape
-    count = max(1, round(samples / max(BATCH * m, SMALLEST_BATCH)))
+    count = blocks_of_codes(samples, m)
     edges = [samples * i // count for i in range(count + 1)]
     batches = [slice(a, b) for a, b in pairwise(edges)]
     coupling = BatchedFactorization(rows, batches, team)
