@@ -16,7 +16,8 @@ help:            ## show the targets
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+# What is imported is compiled then; to compile all of it now takes a minute.
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --editable '.[dev]'
 	@touch $@
 
 demo: $(READY)   ## solve a small problem, print the certificate, leave a page with the plots in demo-out/
