@@ -17,12 +17,13 @@ import time
 import tracemalloc
 from functools import partial
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
 from benchmarks._timing import interleaved
-from benchmarks.dictionary_judge import planted
+from benchmarks.dictionary_judge import photo_patches, planted
 from benchmarks.dictionary_rivals import (
     against_palm,
     against_scikit_learn,
@@ -33,7 +34,7 @@ from benchmarks.dictionary_rivals import (
     shared_offset,
 )
 from tecu import stop
-from tecu.dictionary import L0DictionaryLearning, coding, sweeps
+from tecu.dictionary import L0DictionaryLearning, coding, solvers, sweeps
 from tecu.dictionary.data import SIZES
 from tecu.dictionary.embedded import strategy_of
 from tecu.dictionary.encoding import half_misfits, likeness, score_of
@@ -289,11 +290,34 @@ def memory(seeds):
     print(f"memory: peak {(peak + X.nbytes) / needed:.2f} times Y + codes + D + Gram matrices (goal 3)")
 
 
+def blocks(seeds):
+    """What more blocks of codes gain, and their price; and what one block loses, which is what two are there for."""
+    data = {f"S, n = {n}": planted(n, seeds[0])[:3] for n in SIZES}
+    data["patches"] = photo_patches(seeds[0])[:3]
+    for name, (X, D0, penalty) in data.items():
+        usual, objective = solvers.blocks_of_codes(len(X), len(D0)), {}
+
+        def fit(count, X=X, D0=D0, penalty=penalty, objective=objective):
+            with mock.patch.object(solvers, "blocks_of_codes", return_value=count):
+                model = L0DictionaryLearning(len(D0), penalty=penalty, random_state=0).fit(X)
+            objective[count] = model.objective_
+
+        counts = sorted({1, usual, 2 * usual})
+        best = interleaved({count: partial(fit, count) for count in counts}, 3)
+        others = ", ".join(
+            f"{count}: {objective[count] / objective[usual]:.4f} of the objective in {best[count] / best[usual]:.2f} "
+            "of the time"
+            for count in counts
+            if count != usual
+        )
+        print(f"{name}, {usual} blocks of codes; {others}", flush=True)
+
+
 FIGURES = {
     "floors": floors, "palm": against_palm, "spams": against_spams, "patches": patches,
     "scikit-learn": against_scikit_learn, "many": many_samples, "penalties": other_penalties,
     "threads": threads, "criterion": criterion, "compiling": compiling, "memory": memory,
-    "codes": new_codes, "offset": shared_offset,
+    "codes": new_codes, "offset": shared_offset, "blocks": blocks,
 }  # fmt: skip
 
 
