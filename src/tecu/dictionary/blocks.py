@@ -59,8 +59,8 @@ class CodesOfBatch(QuadraticRestricted):
         return self._value + self._half_misfit(u) - self._misfit
 
     def settle(self, u: Any) -> float:
-        """``H(u, others)``. All threads make the Gram matrix here: in the tests of the blocks one would have to."""
-        _ = self.gram
+        """``H(u, others)``. All threads prepare the atoms here: in the tests and visits of blocks one would have to."""
+        self.atoms.prepare()
         return self.value(u)
 
     def grad(self, u: Any) -> Matrix:

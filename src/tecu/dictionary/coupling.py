@@ -99,8 +99,10 @@ class BatchedFactorization(BlockCoupling):
         """``A`` and ``B`` for the codes in ``z``."""
         with self._lock:
             held = self._totals
-            if held is None or held.is_spoiled or (self._sweep_begins and not held.is_sum_of(z)):
+            if held is None or not held.fits(z["D"]):
                 held = self._totals = FollowingTotals(self, z)
+            elif held.is_spoiled or (self._sweep_begins and not held.is_sum_of(z)):
+                held.begin_anew()
             self._sweep_begins = False
             held.follow(z)
             return held
@@ -125,13 +127,12 @@ class BatchedFactorization(BlockCoupling):
         if held is None or held[0] is not D:
             held = self._atom_rows = (D, np.ascontiguousarray(D.T))
         rows, known = held[1], dict(self._misfits)
+        known |= {name: (z[name], D, half) for name, half in self._half_squares.items() if not z[name].nnz}
         fresh = [name for name in self.names if not _holds(known.get(name), z[name], D)]
         team = self.team if len(fresh) == 1 else None  # of several, each is for one thread
 
         def of_batch(name: str) -> float:
-            if z[name].nnz:
-                return half_misfit(self.batch(name), z[name], rows, team)
-            return self._half_squares[name]
+            return half_misfit(self.batch(name), z[name], rows, team)
 
         for name, half in zip(fresh, self.team.each(of_batch, fresh), strict=True):
             known[name] = (z[name], D, half)

@@ -51,8 +51,19 @@ class Atoms:
         """``||D||_2^2``: a function of the dictionary alone, shared by all batches."""
         if min(self.rows.shape) > LARGEST_EXACT:
             return largest_eigenvalue(self.gram, {})
-        small = self.gram if len(self.rows) <= self.rows.shape[1] else self.spread
+        small = self.spread if self._is_wide else self.gram
         return (1.0 + 1e-5) * float(np.linalg.eigvalsh(small)[-1])  # rounding of float32 included
+
+    @property
+    def _is_wide(self) -> bool:
+        """Whether there are more atoms than features."""
+        return len(self.rows) > self.rows.shape[1]
+
+    def prepare(self) -> None:
+        """Gram matrix and constant by all threads, side by side where neither needs the other."""
+        if self._is_wide and self.rows.shape[1] <= LARGEST_EXACT and "gram" not in vars(self):
+            vars(self)["gram"] = self.team.gram(self.rows, ahead=[lambda: self.lipschitz])
+        _ = self.gram, self.lipschitz
 
 
 class Totals:
@@ -68,6 +79,7 @@ class Totals:
         self._due: list[tuple[Any, Matrix, float]] = []  # codes that come in or go out, their samples and signs
         self._unfolded: Matrix | None = None
         self._expected: Matrix | None = None  # memory for A, which somebody is going to ask for
+        self._begins_anew = False  # whether all that was summed so far is to be forgotten
         self.is_spoiled = False  # by an interruption, with some atoms up to date and others not
 
     @property
@@ -116,24 +128,26 @@ class Totals:
         return max(0.0, self.half_square + sum(self._by_atoms(part)))
 
     def _catch_up(self) -> None:
-        if self._due:
+        if self._due or self._begins_anew:
             self._by_atoms(lambda atoms: None)
 
     def _by_atoms(self, look: Callable[[slice], T]) -> list[T]:
         """``look`` at some atoms after the other, up to date."""
         from tecu.dictionary.kernels_atoms import add_totals_of, unfold
 
-        due, A = self._due, self._expected
+        due, A, begins_anew = self._due, self._expected, self._begins_anew
 
         def catch_up(atoms: slice) -> T:
+            if begins_anew:
+                self._folded[atoms] = self._B[atoms] = 0.0
             add_totals_of(due, self._folded, self._B, True, atoms)
             if A is not None:
                 unfold(self._folded, A, atoms.start, atoms.stop)
             return look(atoms)
 
-        self.is_spoiled = bool(due)
+        self.is_spoiled = bool(due) or begins_anew
         found = self._team.each(catch_up, self._team.several(len(self._folded)))
-        self._due, self._expected, self.is_spoiled = [], None, False
+        self._due, self._expected, self.is_spoiled, self._begins_anew = [], None, False, False
         self._unfolded = self._unfolded if A is None else A
         return found
 
@@ -151,6 +165,15 @@ class FollowingTotals(Totals):
     @property
     def _is_zero(self) -> bool:
         return not any(codes.nnz for codes in self._held.values())
+
+    def begin_anew(self) -> None:
+        """Forget all codes. The memory is kept: to have it cleared for each sweep takes one thread milliseconds."""
+        self._held, self._changed, self._due, self._unfolded, self._expected = {}, [], [], None, None
+        self._begins_anew, self.is_spoiled = True, False
+
+    def fits(self, D: Matrix) -> bool:
+        """Whether they are for a dictionary of this shape."""
+        return self._B.shape[::-1] == D.shape
 
     def is_sum_of(self, z: Blocks) -> bool:
         """Whether to sum the codes in ``z`` anew would give the same, bit by bit."""

@@ -188,14 +188,18 @@ class Workers:
         self.map(lambda piece: np.matmul(left[piece], right, out=out[piece]), len(left))
         return out
 
-    def gram(self, rows: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        """``rows @ rows.T``, its upper triangle shared out; symmetric to the last bit."""
+    def gram(self, rows: np.ndarray[Any, Any], ahead: Sequence[Callable[[], object]] = ()) -> np.ndarray[Any, Any]:
+        """``rows @ rows.T``, its upper triangle shared out; symmetric to the last bit.
+
+        Calls ``ahead`` of it are begun first.
+        """
         from tecu.dictionary.compiled import address_of_gemm, address_of_syrk
         from tecu.dictionary.kernels_absorb import gram_strip
 
         gram = np.empty((len(rows), len(rows)), dtype=rows.dtype)
         blas = address_of_gemm(rows.itemsize), address_of_syrk(rows.itemsize)
-        self.each(lambda strip: gram_strip(*blas, rows, gram, strip.start, strip.stop), self.strips(len(rows)))
+        strips = [partial(gram_strip, *blas, rows, gram, strip.start, strip.stop) for strip in self.strips(len(rows))]
+        self.call([*ahead, *strips])
         return gram
 
     def strips(self, size: int) -> list[slice]:
