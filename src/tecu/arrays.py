@@ -227,6 +227,10 @@ def distance(x: Array, y: Array) -> float:
         for one, other in ((x, y), (y, x)):
             if not one.nnz and other.has_canonical_format:
                 return norm(other)  # without a difference of sparse arrays, which is dear
+        if x.has_canonical_format and y.has_canonical_format:
+            difference = x - y
+            difference.has_canonical_format = True  # as those of two such arrays are; to find that out is dear
+            return norm(difference)
     return inners_with_difference(x, y)[0]
 
 

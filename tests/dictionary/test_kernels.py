@@ -255,6 +255,30 @@ def test_dead_and_double_atoms_are_free_and_hidden_directions_fill_them():
     np.testing.assert_allclose(np.linalg.norm(D, axis=1), 1)
 
 
+def naive_free_slots(D, energy):
+    free = energy < 0.5 * np.median(energy)
+    for a, b in np.argwhere(np.triu(np.abs(D @ D.T) > replacement.DOUBLE, 1)):
+        if not free[a] and not free[b]:
+            free[a if energy[a] < energy[b] else b] = True
+    return sorted(np.flatnonzero(free), key=lambda atom: energy[atom])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("seed", range(3))
+def test_free_slots_agree_with_their_twin(seed, threads, dtype):
+    rng = np.random.default_rng(seed)
+    D = rng.normal(size=(300, 15))
+    D[100:] = D[rng.integers(100, size=200)] * rng.choice([-1, 1], size=(200, 1)) + 0.4 * rng.normal(size=(200, 15))
+    D = (D / np.linalg.norm(D, axis=1, keepdims=True)).astype(dtype)
+    energy = rng.uniform(0.0, 2.0, size=300)
+    team = Workers(threads)
+    slots = free_slots(D, energy, team)
+    team.close()
+    assert slots.tolist() == naive_free_slots(D, energy)
+    assert 100 < len(slots) < 250  # of the doubles some, but not all
+
+
 def naive_clusters(residuals, atoms, count):
     unit = residuals / np.linalg.norm(residuals, axis=1, keepdims=True)
     free, found = np.ones(len(unit), dtype=bool), []

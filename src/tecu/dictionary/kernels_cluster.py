@@ -1,11 +1,25 @@
-"""The compiled search for clusters among unit vectors. Its readable twin is in the tests."""
+"""The compiled search for doubles and for clusters among unit vectors. Its readable twins are in the tests."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from tecu.dictionary.compiled import compiled
-from tecu.kernels.words import Double, Flags, Integer, Integers, Matrix, Vector
+from tecu.kernels.words import Double, Doubles, Flags, Integer, Integers, Matrix, Vector
+
+
+@compiled
+def free_doubles(cosines: Matrix, similar: Double, energy: Doubles, free: Flags) -> None:
+    """Of each pair with ``|cosine| > similar`` that is not ``free``, pair by pair, the one of less ``energy`` is."""
+    for a in range(cosines.shape[0]):
+        row, alike = cosines[a], 0
+        for b in range(a + 1, row.size):  # vectors are taken at once: mostly there is none
+            alike += abs(row[b]) > similar
+        if alike == 0:
+            continue
+        for b in range(a + 1, row.size):
+            if abs(row[b]) > similar and not free[a] and not free[b]:
+                free[a if energy[a] < energy[b] else b] = True
 
 
 @compiled
@@ -25,6 +39,12 @@ def add_up_clusters(
     found = 0
     for seed in range(count):
         if not free[seed]:
+            continue
+        row, alike = cosines[seed], 0
+        limit = similar * np.sqrt(np.float64(row[seed]))
+        for i in range(count):  # vectors are taken at once: most seeds have none but themselves
+            alike += free[i] & (abs(row[i]) > limit)
+        if alike < least:
             continue
         members[0], signs[0], size = seed, 1, 1  # the seed alone is its own mean
         for _ in range(refinements):

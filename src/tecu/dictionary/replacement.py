@@ -11,22 +11,14 @@ DOUBLE = 0.8  # |cosine| from which on two atoms are taken for one
 SIMILAR = 0.6  # |cosine| from which on two residuals belong to a cluster
 SMALLEST_CLUSTER = 4
 REFINEMENTS = 3
-STRIP = 100  # rows of cosines at a time, so that what is made of them stays in the cache
 
 
 def free_slots(D: Matrix, energy: Matrix, team: Workers = ALONE) -> Matrix:
     """Atoms with less than half the median energy, and the weaker atom of each double; weakest first."""
+    from tecu.dictionary.kernels_cluster import free_doubles
+
     free = energy < 0.5 * np.median(energy)
-
-    def doubles(first: int) -> Matrix:
-        others = D[first:]
-        alike = np.flatnonzero(np.abs(others[:STRIP] @ others.T) > DOUBLE)  # nonzero() takes ten times as long
-        pairs = np.stack(np.divmod(alike, len(others)), axis=1)
-        return first + pairs[pairs[:, 0] < pairs[:, 1]]
-
-    for a, b in np.concatenate(team.each(doubles, range(0, len(D), STRIP))):
-        if not free[a] and not free[b]:
-            free[a if energy[a] < energy[b] else b] = True
+    free_doubles(team.gram(D), DOUBLE, energy, free)
     slots = np.flatnonzero(free)
     return slots[np.argsort(energy[slots], kind="stable")]
 

@@ -57,7 +57,8 @@ class Atoms:
     @property
     def _is_wide(self) -> bool:
         """Whether there are more atoms than features."""
-        return len(self.rows) > self.rows.shape[1]
+        atoms, features = self.rows.shape
+        return bool(atoms > features)
 
     def prepare(self) -> None:
         """Gram matrix and constant by all threads, side by side where neither needs the other."""
@@ -173,7 +174,7 @@ class FollowingTotals(Totals):
 
     def fits(self, D: Matrix) -> bool:
         """Whether they are for a dictionary of this shape."""
-        return self._B.shape[::-1] == D.shape
+        return bool(self._B.shape[::-1] == D.shape)
 
     def is_sum_of(self, z: Blocks) -> bool:
         """Whether to sum the codes in ``z`` anew would give the same, bit by bit."""
