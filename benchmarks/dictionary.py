@@ -22,7 +22,7 @@ from unittest import mock
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from benchmarks._timing import interleaved
+from benchmarks._timing import interleaved, stolen
 from benchmarks.dictionary_judge import photo_patches, planted
 from benchmarks.dictionary_rivals import (
     against_palm,
@@ -75,7 +75,7 @@ def floors(seeds):
 
 def threads(seeds):
     """One and two threads: wall-clock seconds, and what the CPU seconds inside shared work say they should be."""
-    for n, rounds in ((144, 15), (256, 5)):
+    for n, rounds in ((144, 25), (256, 7)):
         two_threads(n, rounds, seeds[0])
 
 
@@ -120,10 +120,13 @@ def two_threads(n, rounds, seed):
     X, D0, penalty, *_ = planted(n, seed)
 
     def fitted(count):
-        began, cpu_began = time.perf_counter(), time.thread_time()
+        began, cpu_began, stolen_before = time.perf_counter(), time.thread_time(), stolen()
         model = L0DictionaryLearning(len(D0), penalty=penalty, random_state=0, n_jobs=count).fit(X)
-        return time.perf_counter() - began, time.thread_time() - cpu_began, model
+        seconds = time.perf_counter() - began
+        lost[count].append((stolen() - stolen_before, seconds))
+        return seconds, time.thread_time() - cpu_began, model
 
+    lost = {1: [], 2: []}
     clock, alone, shares, models = {1: np.inf, 2: np.inf}, np.inf, [], {1: [], 2: []}
     separate = {1: np.inf, 2: np.inf}
     with fitters(n, seed) as seconds_of:
@@ -138,12 +141,14 @@ def two_threads(n, rounds, seed):
                 unshared = fitted(2)[1] - pieces["own"]
             shares.append((unshared + pieces["longest"], pieces["sum"] / (unshared + pieces["sum"])))
     ideal, share = min(shares)
+    away = {count: np.sum(fits, axis=0) / (count, 1) for count, fits in lost.items()}
     apart = abs(models[1][0][1] / models[2][0][1] - 1)
     same = all(np.array_equal(fits[0][0], atoms) for fits in models.values() for atoms, _ in fits)
     print(
         f"two threads, n = {n}: {clock[1] / clock[2]:.2f} times faster than one by the clock (goal 1.6; two separate "
         f"fits at once, all that these cores give: {2 * separate[1] / separate[2]:.2f}), {alone / ideal:.2f} by CPU "
-        f"seconds, {share:.0%} of which are in shared work; fits of one count "
+        f"seconds, {share:.0%} of which are in shared work; meanwhile the host gave {away[1][0] / away[1][1]:.0%} and "
+        f"{away[2][0] / away[2][1]:.0%} of the time of the processors in use to others; fits of one count "
         f"{'repeat bit by bit' if same else 'DIFFER'}, objectives of one and two threads agree to {apart:.0e}",
         flush=True,
     )
