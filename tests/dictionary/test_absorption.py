@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tecu.dictionary import absorption, coding, plain
-from tecu.dictionary.absorption import Absorption, Batch, Room
+from tecu.dictionary.absorption import Absorption, Batch, Room, absorb_all
 from tecu.dictionary.kernels_absorb import ALL_TAKEN, FEW_PAIRS, absorb
 from tecu.dictionary.workers import Workers
 
@@ -57,10 +57,11 @@ def test_a_batch_is_absorbed_as_in_plain_numpy(team, m, n, samples, cap, ball, b
     B += 0.5 * D  # a past
     codes, (past, past_of_samples) = greedy_codes(Y, D, batch, bounds), (A.copy(), B.copy())
     run = Absorption(new, A, B, batch, team, room, weight=weight, ball=ball, bounds=bounds, judges=True)
-    assert run.run([lambda: "first", lambda: "second"]) == ["first", "second"]
+    absorb_all(iter([run]), team)
+    assert run.is_done
     np.testing.assert_allclose(A, past + weight * codes.T @ codes, atol=1e-10)
     np.testing.assert_allclose(B, past_of_samples + weight * codes.T @ Y, atol=1e-10)
-    np.testing.assert_allclose(room.energy, np.sum(codes**2, axis=0), atol=1e-10)
+    np.testing.assert_allclose(run.energy, np.sum(codes**2, axis=0), atol=1e-10)
     np.testing.assert_allclose(run.misfits, Y - codes @ D, atol=1e-10)
     np.testing.assert_allclose(run.squares, np.sum((Y - codes @ D) ** 2, axis=1), atol=1e-10)
     few = np.sum(np.count_nonzero(codes, axis=1) ** 2) / m**2 < FEW_PAIRS
@@ -86,10 +87,72 @@ def test_any_number_of_threads_absorbs_the_same_bits_and_room_can_be_used_again(
         assert room.fits(D, who.count)
         for samples, cap in ((500, 3), (700, 2), (100, 5)):
             batch = Batch(Y[:samples], 0.01, cap)
-            Absorption(new, A, B, batch, who, room, judges=samples > 500).run()
+            absorb_all(iter([Absorption(new, A, B, batch, who, room, judges=samples > 500)]), who)
         seen.append((new, A, B))
     for one, other in zip(*seen, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-4)  # tiles are others, and so are BLAS's sums
+
+
+def plain_step(D, A, B, batch, keep, weight):
+    codes = greedy_codes(batch.samples, D, batch)
+    pairs = np.sum(np.count_nonzero(codes, axis=1) ** 2) / len(D) ** 2
+    few = max(pairs, np.count_nonzero(A) / A.size if keep else 0.0) < FEW_PAIRS
+    A, B = keep * A + weight * codes.T @ codes, keep * B + weight * codes.T @ batch.samples
+    return swept(D, A, B, False, few), A, B, codes
+
+
+@pytest.mark.parametrize("glances", ["patience", 0])
+def test_batches_in_turn_are_absorbed_one_after_the_other(team, glances):
+    """Each is coded with the atoms that the one before has left, and asked for once the one before it was begun."""
+    team.glances = team.glances if glances == "patience" else 0
+    D, Y = data(40, 9, 600)
+    settings = [(200, 3, 1.0, 1.0), (150, 2, 1.0, 1.7), (200, 3, 0.5, 1.0), (20, 1, 0.0, 1.0), (30, 2, 1.0, 2.0)]
+    batches, begin = [], 0
+    for samples, cap, keep, weight in settings:
+        batches.append((Batch(Y[begin : begin + samples], 0.02, cap), keep, weight))
+        begin += samples
+    new, A, B, room, asked = D.copy(), np.zeros((40, 40)), np.zeros((40, 9)), Room(D, team.count), []
+
+    def steps():
+        last = None
+        for batch, keep, weight in batches:
+            last = Absorption(new, A, B, batch, team, room, keep=keep, weight=weight, judges=True, earlier=last)
+            asked.append(last)
+            yield last
+
+    absorb_all(steps(), team)
+    expected = D, np.zeros((40, 40)), np.zeros((40, 9))
+    for run, (batch, keep, weight) in zip(asked, batches, strict=True):
+        before = expected[0]
+        *expected, codes = plain_step(*expected, batch, keep, weight)
+        assert run.is_done
+        np.testing.assert_allclose(run.misfits, batch.samples - codes @ before, atol=1e-8)
+        np.testing.assert_allclose(run.energy, np.sum(codes**2, axis=0), atol=1e-8)
+    for found, right in zip((new, A, B), expected, strict=True):
+        np.testing.assert_allclose(found, right, atol=1e-8)
+
+
+@pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
+def test_batches_that_cannot_be_had_end_the_work_of_all_threads(team, error):
+    D, Y = data(40, 9, 600)
+    room = Room(D, team.count)
+
+    def steps():
+        yield Absorption(D, np.zeros((40, 40)), np.zeros((40, 9)), Batch(Y, 0.02, 2), team, room)
+        raise error("no more of them")
+
+    with pytest.raises(error, match="no more"):
+        absorb_all(steps(), team)
+    assert team.each(lambda i: i, [1, 2, 3]) == [1, 2, 3]
+
+
+def test_work_that_is_shared_already_is_not_shared_once_more(team):
+    D, Y = data(40, 9, 300)
+    new, A, B = D.copy(), np.zeros((40, 40)), np.zeros((40, 9))
+    run = Absorption(new, A, B, Batch(Y, 0.02, 2), team, Room(D, team.count))
+    team.each(lambda piece: absorb_all(iter([run] if piece else []), team), [0, 1])
+    codes = greedy_codes(Y, D, Batch(Y, 0.02, 2))
+    np.testing.assert_allclose(A, codes.T @ codes, atol=1e-10)
 
 
 def test_room_is_for_one_size_one_precision_and_one_number_of_threads():
@@ -138,7 +201,8 @@ def test_an_interruption_of_a_thread_that_has_begun_a_job_leaves_nobody_waiting(
     team.glances = 0
     new, A, B, room = D.copy(), np.zeros((60, 60)), np.zeros((60, 8)), Room(D, 2)
     run = Absorption(new, A, B, Batch(Y, 0.02, 3), team, room)
-    run._given[-2][0] = 1  # the first strip is somebody else's, who never does it: everybody comes to wait for it
+    given = run._given
+    given[-2][0] = 1  # the first strip is somebody else's, who never does it: everybody comes to wait for it
     here = threading.get_ident()
 
     def interrupted(seconds):
@@ -148,6 +212,6 @@ def test_an_interruption_of_a_thread_that_has_begun_a_job_leaves_nobody_waiting(
 
     monkeypatch.setattr(absorption, "time", SimpleNamespace(sleep=interrupted))
     with pytest.raises(KeyboardInterrupt):
-        run.run()
+        absorb_all(iter([run]), team)
     assert team.each(lambda i: i, [1, 2, 3]) == [1, 2, 3]  # the team goes on
     team.close()

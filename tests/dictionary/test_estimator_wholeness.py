@@ -10,8 +10,8 @@ import pytest
 from scipy.sparse import csr_array
 from sklearn.exceptions import NotFittedError
 
-from tecu.dictionary import L0DictionaryLearning
-from tecu.dictionary.absorption import Absorption
+from tecu.dictionary import L0DictionaryLearning, online
+from tecu.dictionary.absorption import absorb_all
 
 OPTIONS = {"n_components": 20, "penalty": 0.02, "random_state": 0}
 
@@ -21,14 +21,12 @@ def broken_off(state):
 
 
 def break_batch(model, batch, monkeypatch):
-    absorb = Absorption.run
-
-    def run(absorption, beside):
-        absorb(absorption, beside)  # totals and atoms hold the batch by now
+    def absorb_and_break(absorptions, team):
+        absorb_all(absorptions, team)  # totals and atoms hold the batch by now
         broken_off(None)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Absorption, "run", run)
+        patch.setattr(online, "absorb_all", absorb_and_break)
         with pytest.raises(KeyboardInterrupt):
             model.partial_fit(batch)
 

@@ -344,7 +344,7 @@ def test_the_judge_sees_the_atoms_that_a_batch_was_coded_with_however_many_threa
         team = Workers(threads)
         learner = online.OnlineDictionary(D, online.Coder(0.01), team=team)
         judged = Judged(D)
-        learner.absorb(learner.coder.batch(Y), 0.0, judged)
+        learner.absorb([learner.coder.batch(Y)], 0.0, judged)
         assert np.abs(learner.D - D).max() > 1e-3  # it has been swept over
         squares = judged.largest_misfits()[1]
         seen.append((judged.energy, squares, learner.D))
@@ -484,9 +484,8 @@ def test_the_worst_residuals_are_kept_whatever_order_they_come_in(count):
     residuals = rng.normal(size=(150, 6))
     residuals[::7] = 0
     worst = Worst(count, 6, np.float64)
-    for first in range(0, 150, 60):  # in lots of two parts
-        parts = np.array_split(residuals[first : first + 60], 2)
-        worst.add(parts, [np.sum(part**2, axis=1) for part in parts])
+    for some in np.array_split(residuals, 5):
+        worst.add(some, np.sum(some**2, axis=1))
     lengths = np.linalg.norm(residuals, axis=1)
     order = np.argsort(-lengths)[: min(count, np.count_nonzero(lengths))]
     np.testing.assert_array_equal(worst.largest_first()[0], residuals[order])

@@ -1,18 +1,20 @@
-"""One step of online learning, shared by threads: a batch is coded, added to totals, and the atoms are swept over."""
+"""Steps of online learning, shared by threads: a batch is coded, added to totals, and the atoms are swept over."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
 
 from tecu.dictionary.coding import PIVOT, Matrix, sign_mask, tile_height
 from tecu.dictionary.compiled import address_of_gemm, address_of_syrk
+from tecu.dictionary.mailbox import Mailbox
 from tecu.dictionary.workers import Workers
+
+_NONE = np.zeros(1, np.int64)
 
 NAP = 5e-4
 """Seconds that a thread sleeps when others take long with what its job needs."""
@@ -36,7 +38,7 @@ class Room:
 
         (m, n), number = D.shape, D.dtype
         self.gram, self.halves = np.empty((m, m), number), np.empty((2 * m, n), number)
-        self.energy, self.few_pairs = np.zeros(m), np.zeros(1, bool)
+        self.few_pairs = np.zeros(1, bool)
         self._for_sweeps = [
             (
                 np.empty((m, n), number),
@@ -80,10 +82,11 @@ class Room:
 
 
 class Absorption:
-    """A batch on its way into totals ``A += weight W'W``, ``B += weight W'Y`` and into the atoms ``D``, its rows.
+    """A batch on its way into totals ``A = keep A + weight W'W``, ``B = keep B + weight W'Y`` and into the atoms.
 
-    The codes are cut to ``bounds``. With ``judges`` the samples' misfits are kept, with the atoms that they were coded
-    with. ``room.energy`` gets the squares of the codes, summed by atoms.
+    These are the rows of ``D``. The codes are cut to ``bounds``. ``energy`` gets their squares, summed by atoms; with
+    ``judges`` the samples' misfits are kept, with the atoms that they were coded with. Nothing is begun before an
+    ``earlier`` batch has been absorbed.
     """
 
     def __init__(
@@ -95,44 +98,72 @@ class Absorption:
         team: Workers,
         room: Room,
         *,
+        keep: float = 1.0,
         weight: float = 1.0,
         ball: bool = False,
         bounds: tuple[float, float] = (-np.inf, np.inf),
         judges: bool = False,
+        earlier: Absorption | None = None,
     ) -> None:
         (m, n), samples, cap = D.shape, len(batch.samples), max(1, min(batch.cap, len(D)))
-        tiles = team.tapering(samples, tile_height(m), team.count)
-        self._height, self._cap = max(tile.stop - tile.start for tile in tiles), cap
-        self._is_given_up = False
-        self._team, self._room, self._mask = team, room, sign_mask(D.dtype.type, batch.positive)
-        self.misfits = np.empty((samples if judges else 0, n), D.dtype)
-        self.squares = np.empty(len(self.misfits))
+        tiles, strips = team.tapering(samples, tile_height(m), team.count), team.strips(m)
         parts = team.several(samples) if judges else []
+        self._height, self._cap = max(tile.stop - tile.start for tile in tiles), cap
+        self._jobs, self._done = len(strips) + len(tiles) + 3 + len(parts) + 1, np.zeros(1, np.int64)
+        self._glances, self._room, self._mask = team.glances, room, sign_mask(D.dtype.type, batch.positive)
+        self.misfits = np.empty((samples if judges else 0, n), D.dtype)
+        self.squares, self.energy = np.empty(len(self.misfits)), np.empty(m)
+        before = (earlier._done, earlier._jobs) if earlier else (_NONE, 0)
         self._given = (
-            address_of_gemm(D.itemsize), address_of_syrk(D.itemsize), batch.samples, D, room.gram, A, B, float(weight),
-            ball, *map(float, bounds), self._mask, float(batch.stop), cap, PIVOT, np.zeros(samples + 1, np.int32),
-            _edges(team.strips(m)), _edges(tiles), _edges(parts), *room.for_codes(samples, cap), room.halves,
-            room.few_pairs, room.energy, self.misfits, self.squares, np.zeros(1, np.int64), np.zeros(1, np.int64),
+            address_of_gemm(D.itemsize), address_of_syrk(D.itemsize), batch.samples, D, room.gram, A, B, float(keep),
+            float(weight), ball, *map(float, bounds), self._mask, float(batch.stop), cap, PIVOT,
+            np.zeros(samples + 1, np.int32), _edges(strips), _edges(tiles), _edges(parts),
+            *room.for_codes(samples, cap), room.halves, room.few_pairs, self.energy, self.misfits, self.squares,
+            *before, np.zeros(1, np.int64), self._done,
         )  # fmt: skip
 
-    def run(self, beside: Sequence[Callable[[], Any]] = ()) -> list[Any]:
-        """Absorb the batch; returns the answers of calls for whoever is free meanwhile."""
-        first, *others = [partial(self._take_part, thread) for thread in range(self._team.count)]
-        return self._team.call([first, *beside, *others])[1 : 1 + len(beside)]
+    @property
+    def is_done(self) -> bool:
+        """Whether everything is: threads that have taken part may wait for others no longer, and leave before."""
+        return bool(self._done[0] == self._jobs)
 
-    def _take_part(self, thread: int) -> None:
+    def take_part(self, thread: int, is_given_up: Callable[[], bool] = lambda: False) -> None:
+        """Do what is left to do, as one of some threads, until nothing is or it ``is_given_up``."""
         from tecu.dictionary.kernels_absorb import ALL_TAKEN, absorb
 
         scratch = self._room.of_thread(thread, self._height, self._cap, self._mask.dtype)
         job = ALL_TAKEN
-        try:
-            while (job := absorb(*self._given, job, self._team.glances, *scratch)) != ALL_TAKEN:
-                if self._is_given_up:  # what this job needs will never be done
-                    return
-                time.sleep(NAP)
-        except BaseException:
-            self._is_given_up = True
-            raise
+        while (job := absorb(*self._given, job, self._glances, *scratch)) != ALL_TAKEN:
+            if is_given_up():  # what this job needs will never be done
+                return
+            time.sleep(NAP)
+
+
+def absorb_all(absorptions: Iterator[Absorption], team: Workers) -> None:
+    """Absorb batches one after the other, without a meeting of the threads in between.
+
+    Each batch is asked for by one of the threads while the others are at work on the one before.
+    """
+    threads = team.free
+    boxes: list[Mailbox[Absorption | None]] = [Mailbox(team.glances) for _ in range(threads)]
+    given_up: list[bool] = []
+
+    def announce(absorption: Absorption | None) -> None:
+        for box in boxes:
+            box.put(absorption)
+
+    def take_part(thread: int) -> None:
+        while not given_up and (absorption := boxes[thread].get()) is not None:
+            if thread == threads - 1:
+                announce(next(absorptions, None))
+            absorption.take_part(thread, lambda: bool(given_up))
+
+    def give_up() -> None:
+        given_up.append(True)
+        announce(None)
+
+    announce(next(absorptions, None))
+    team.each(take_part, range(threads), give_up)
 
 
 def _edges(pieces: Sequence[slice]) -> Matrix:

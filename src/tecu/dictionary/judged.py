@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from tecu.dictionary.absorption import Absorption
 from tecu.dictionary.coding import Matrix
 
 
@@ -15,22 +15,14 @@ class Judged:
 
     def __init__(self, D: Matrix) -> None:
         self.energy, self._worst = np.zeros(len(D)), Worst(len(D), D.shape[1], D.dtype)
-        self._waiting: list[tuple[Matrix, Matrix]] = []
 
-    def add(self, energy: Matrix, misfits: Sequence[tuple[Matrix, Matrix]]) -> None:
-        """Take the squared coefficients of some more samples, summed by atoms, and their misfits with the squares."""
-        self.energy += energy
-        self._waiting += misfits
-
-    def sort_in(self) -> None:
-        """See which of the misfits that were taken are among the largest."""
-        if self._waiting:
-            self._worst.add(*zip(*self._waiting, strict=True))
-            self._waiting = []
+    def add(self, absorption: Absorption) -> None:
+        """See what atoms were used for in a batch, and which of its misfits are among the largest."""
+        self.energy += absorption.energy
+        self._worst.add(absorption.misfits, absorption.squares)
 
     def largest_misfits(self) -> tuple[Matrix, Matrix]:
         """As many as there are atoms, the largest first, and their squares."""
-        self.sort_in()
         return self._worst.largest_first()
 
 
@@ -40,18 +32,15 @@ class Worst:
     def __init__(self, count: int, n_features: int, dtype: Any) -> None:
         self._residuals, self._squares = np.zeros((count, n_features), dtype), np.zeros(count)
 
-    def add(self, residuals: Sequence[Matrix], squares: Sequence[Matrix]) -> None:
+    def add(self, residuals: Matrix, squares: Matrix) -> None:
         """Look at some more, with their squared lengths. Only those that get in are copied."""
-        count, least = len(self._squares), self._squares.min()
-        chosen = [np.flatnonzero(square > least) for square in squares]
-        found = np.concatenate([self._squares, *(part[rows] for part, rows in zip(squares, chosen, strict=True))])
+        count = len(self._squares)
+        rows = np.flatnonzero(squares > self._squares.min())
+        found = np.concatenate([self._squares, squares[rows]])
         kept = np.zeros(len(found), dtype=bool)
         kept[np.argpartition(found, -count)[-count:]] = True
-        places, start = np.flatnonzero(~kept[:count]), count
-        for part, square, rows in zip(residuals, squares, chosen, strict=True):
-            rows, start = rows[kept[start : start + len(rows)]], start + len(rows)
-            own, places = places[: len(rows)], places[len(rows) :]
-            self._residuals[own], self._squares[own] = part[rows], square[rows]
+        places, rows = np.flatnonzero(~kept[:count]), rows[kept[count:]]
+        self._residuals[places], self._squares[places] = residuals[rows], squares[rows]
 
     def largest_first(self) -> tuple[Matrix, Matrix]:
         """The residuals and their squared lengths."""

@@ -71,6 +71,13 @@ def _count_pairs(tiles: Any, ends: Any) -> Any:
 
 
 @part
+def _shrink(rows: Any, keep: Any) -> Any:
+    for i in range(rows.shape[0]):
+        for j in range(rows.shape[1]):
+            rows[i, j] = rows.dtype.type(keep) * rows[i, j] if keep > 0 else rows.dtype.type(0)
+
+
+@part
 def _copy_rows(source: Any, target: Any) -> Any:
     for i in range(source.shape[0]):
         for f in range(source.shape[1]):
@@ -85,14 +92,17 @@ def gram_strip(gemm: Integer, syrk: Integer, D: Matrix, G: Matrix, first: Intege
 
 @compiled
 def absorb(
-    gemm: Integer, syrk: Integer, Y: Matrix, D: Matrix, G: Matrix, A: Matrix, B: Matrix, weight: Double, ball: Flag,
-    lower: Double, upper: Double, mask: Bits, stop: Double, cap: Integer, floor: Double, none: Indices,
+    gemm: Integer, syrk: Integer, Y: Matrix, D: Matrix, G: Matrix, A: Matrix, B: Matrix, keep: Double, weight: Double,
+    ball: Flag, lower: Double, upper: Double, mask: Bits, stop: Double, cap: Integer, floor: Double, none: Indices,
     strips: Integers, tiles: Integers, parts: Integers, ends: Indices, indices: Indices, values: Vector,
-    halves: Matrix, few_pairs: Flags, energy: Doubles, rows: Matrix, squares: Doubles, taken: Integers, done: Integers,
-    begun: Integer, glances: Integer, tile: Matrix, work: Vector, bits: BitVector, numbers: DoubleMatrix,
-    supports: IndexMatrix, slopes: Matrix, changes: Matrix, used: Indices, weights: Vector,
+    halves: Matrix, few_pairs: Flags, energy: Doubles, rows: Matrix, squares: Doubles, earlier: Integers,
+    all_earlier: Integer, taken: Integers, done: Integers, begun: Integer, glances: Integer, tile: Matrix,
+    work: Vector, bits: BitVector, numbers: DoubleMatrix, supports: IndexMatrix, slopes: Matrix, changes: Matrix,
+    used: Indices, weights: Vector,
 ) -> Integer:  # fmt: skip
-    """Take part in absorbing the samples ``Y`` into ``A += weight W'W``, ``B += weight W'Y`` and the atoms ``D``.
+    """Take part in absorbing the samples ``Y`` into ``A``, ``B`` and the atoms ``D``.
+
+    ``A`` becomes ``keep A + weight W'W``, and ``B`` likewise ``keep B + weight W'Y``.
 
     The jobs are, in this order: the strips of ``G = D D'``; greedy codes of the tiles, cut to ``lower`` and ``upper``
     (as :func:`tecu.dictionary.kernels_polish.codes_of` makes them); to see whether few pairs of atoms are used
@@ -101,7 +111,8 @@ def absorb(
     new atoms, by a sweep over all of them if there are many pairs.
 
     ``energy`` gets the squared coefficients summed by atoms, ``rows`` and ``squares`` the misfits. ``taken`` and
-    ``done`` count the jobs that were begun and that are done. Returns ``ALL_TAKEN``, or a job that was begun and whose
+    ``done`` count the jobs that were begun and that are done; none is begun before ``earlier``, which counts those of
+    the batch before, has come to ``all_earlier``. Returns ``ALL_TAKEN``, or a job that was begun and whose
     needs were not met within so many glances: it is to be handed in again as ``begun``, which is ``ALL_TAKEN`` at
     first. From ``tile`` on it is scratch of the thread's own.
     """
@@ -126,7 +137,7 @@ def absorb(
         if job >= ending:
             needs = ending
         patience = glances
-        while _glance(done) < needs:
+        while _glance(earlier) < all_earlier or _glance(done) < needs:
             patience -= 1
             if patience < 0:
                 return job
@@ -142,12 +153,16 @@ def absorb(
             for s in range(count):
                 own_values[s] = min(max(own_values[s], D.dtype.type(lower)), D.dtype.type(upper))
         elif job < sweeping:
-            share = max(_share_filled(A, np.int64(0), m), _count_pairs(tiles, ends) / (np.float64(m) * m))
+            filled = _share_filled(A, np.int64(0), m) if keep > 0 else 0.0
+            share = max(filled, _count_pairs(tiles, ends) / (np.float64(m) * m))
             few_pairs[0] = share < FEW_PAIRS
         elif job < judging:
             first, last = np.int64(0), half
             if job > sweeping:
                 first, last = half, m
+            if keep != 1:
+                _shrink(A[first:last], keep)
+                _shrink(B[first:last], keep)
             for j in range(first, last):
                 energy[j] = -np.float64(A[j, j])
             for i in range(tiles.size - 1):

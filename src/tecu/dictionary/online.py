@@ -10,14 +10,15 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import partial
+from itertools import islice
 from typing import Any
 
 import numpy as np
 
-from tecu.dictionary.absorption import Absorption, Batch, Room
+from tecu.dictionary.absorption import Absorption, Batch, Room, absorb_all
 from tecu.dictionary.coding import Matrix
 from tecu.dictionary.judged import Judged
 from tecu.dictionary.replacement import replace_atoms
@@ -99,39 +100,50 @@ class OnlineDictionary:
             np.fill_diagonal(self.A, energy)
             self.B += np.diagonal(self.A)[:, None] * self.D
 
-    def absorb(
-        self, batch: Batch, keep: float, judged: Judged | None = None, beside: Callable[[], Any] = lambda: None
-    ) -> Any:
-        """Code a batch, add it to totals of which ``keep`` is kept, sweep over the atoms.
+    def absorb(self, batches: Iterable[Batch], keep: float, judged: Judged | None = None) -> None:
+        """Code a batch, add it to totals of which ``keep`` is kept, sweep over the atoms; and so on with the next one.
 
-        What is ``judged`` are the codes of the batch, with the atoms that it was coded with; those of the batch before
-        are sorted in meanwhile. Returned is the answer of a call that a thread makes ``beside`` it.
+        Each batch is asked for while the one before is worked on. What is ``judged`` are the codes of the batches, each
+        with the atoms that it was coded with.
         """
-        self._forget_all(keep)
         if self._room is None or not self._room.fits(self.D, self.team.count):
             self._room = Room(self.D, self.team.count)
-        coder = self.coder
-        absorption = Absorption(
-            self.D, self.A, self.B, batch, self.team, self._room, weight=self.weight, ball=self.ball,
-            bounds=(coder.lower, coder.upper), judges=judged is not None,
-        )  # fmt: skip
-        answer = absorption.run([beside] if judged is None else [beside, judged.sort_in])[0]
-        if judged is not None:
-            judged.add(self._room.energy, [(absorption.misfits, absorption.squares)])
-        return answer
+        room, unjudged = self._room, deque[Absorption]()
+
+        def absorptions() -> Iterator[Absorption]:
+            last = None
+            for batch in batches:
+                judge()
+                kept = self._forget(keep)
+                last = Absorption(
+                    self.D, self.A, self.B, batch, self.team, room, keep=kept, weight=self.weight, ball=self.ball,
+                    bounds=(self.coder.lower, self.coder.upper), judges=judged is not None, earlier=last,
+                )  # fmt: skip
+                unjudged.append(last)
+                yield last
+
+        def judge() -> None:
+            while unjudged and unjudged[0].is_done:
+                absorption = unjudged.popleft()
+                if judged is not None:
+                    judged.add(absorption)
+
+        absorb_all(absorptions(), self.team)
+        judge()
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "_room"}
 
-    def _forget_all(self, keep: float) -> None:
+    def _forget(self, keep: float) -> float:
+        """Give new samples their weight; returns what the totals have to be multiplied by."""
         if keep <= 0:
-            self.A[:], self.B[:], self.weight = 0, 0, 1.0
-            return
-        self.weight /= keep
-        if self.weight > HEAVIEST:
-            self.A /= self.weight
-            self.B /= self.weight
             self.weight = 1.0
+            return 0.0
+        weight, self.weight = self.weight, self.weight / keep
+        if self.weight > HEAVIEST:
+            self.weight = 1.0
+            return keep / weight
+        return 1.0
 
     def forget(self, atoms: Matrix) -> None:
         """Atoms that were replaced begin without a past."""
@@ -167,13 +179,17 @@ def loose_start(
             for batch in np.array_split(random.permutation(len(rows))[:seen], count):
                 yield coder.batch(_scaled(rows, np.sort(batch), unit), looseness, share)
 
-    ahead = begun()
-    batch = next(ahead)
-    for number, (_, _, memory) in enumerate(settings):
-        keep = max(0.0, 1.0 - 1.0 / (memory * count))
-        judged = Judged(D) if number else None
+    def of_a_pass() -> Iterator[Batch]:
+        """So many of them, and the first one of the next pass is fetched while the last one is worked on."""
         for _ in range(count):
-            batch = online.absorb(batch, keep, judged, partial(next, ahead, batch))
+            yield fetched.pop()
+            fetched.extend(islice(ahead, 1))
+
+    ahead = begun()
+    fetched = [next(ahead)]
+    for number, (_, _, memory) in enumerate(settings):
+        judged = Judged(D) if number else None
+        online.absorb(of_a_pass(), max(0.0, 1.0 - 1.0 / (memory * count)), judged)
         if judged is not None:
             slots = replace_atoms(online.D, judged.energy, judged.largest_misfits()[0], online.team)
             online.forget(slots)

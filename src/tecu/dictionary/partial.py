@@ -69,7 +69,7 @@ def absorb_batch(model: Any, rows: Rows, checked: Checked) -> None:
         online.team = team
         try:
             past = MEMORY if online.has_past else float(model.n_iter_)
-            online.absorb(online.coder.batch(rows[:]), keep=1.0 - 1.0 / min(past + 1.0, MEMORY))
+            online.absorb([online.coder.batch(rows[:])], keep=1.0 - 1.0 / min(past + 1.0, MEMORY))
         except BaseException:  # totals that may hold half of the batch give way to those of a model from a file
             vars(online).update(vars(start()))
             raise

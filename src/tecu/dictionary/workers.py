@@ -85,7 +85,7 @@ class Workers:
         Whoever is free does the next, so that nobody waits long for a thread that is slower today. No slice has more
         than ``most`` rows. ``threads`` are those that would share work now, unless they are given.
         """
-        threads, edges = threads or (1 if self._is_alone else self.count), [0]
+        threads, edges = threads or self.free, [0]
         while (begin := edges[-1]) < size:
             rest = size - begin
             part = rest // 2 if 8 * begin < 7 * size else rest
@@ -102,6 +102,11 @@ class Workers:
     def _is_alone(self) -> bool:
         """Whether work is for the thread that asks: what is shared is not shared out once more."""
         return not self._others or self._busy or current_thread() in [worker.thread for worker in self._others]
+
+    @property
+    def free(self) -> int:
+        """How many threads would share work now."""
+        return 1 if self._is_alone else self.count
 
     def each(
         self, function: Callable[[P], T], pieces: Sequence[P], give_up: Callable[[], object] = lambda: None
