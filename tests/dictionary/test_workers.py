@@ -31,7 +31,7 @@ def test_slices_taper_and_every_thread_can_have_as_many(team):
     lengths = [piece.stop - piece.start for piece in team.tapering(10_000)]
     if team.count > 1:
         rounds = [lengths[i : i + team.count] for i in range(0, len(lengths), team.count)]
-        assert [sum(these) for these in rounds] == [5000, 2500, 1250, 1250]
+        assert [sum(these) for these in rounds] == [5000, 2500, 1250, 625, 625]
         assert all(max(these) - min(these) <= 1 for these in rounds)
 
 

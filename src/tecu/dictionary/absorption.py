@@ -14,6 +14,9 @@ from tecu.dictionary.compiled import address_of_gemm, address_of_syrk
 from tecu.dictionary.mailbox import Mailbox
 from tecu.dictionary.workers import Workers
 
+MOMENTS = 5_000
+"""Glances at a counter, a tenth of a millisecond or two."""
+
 _NONE = np.zeros(1, np.int64)
 
 NAP = 5e-4
@@ -109,7 +112,8 @@ class Absorption:
         tiles, strips = team.tapering(samples, tile_height(m), team.count), team.strips(m)
         parts = team.several(samples) if judges else []
         self._height, self._cap = max(tile.stop - tile.start for tile in tiles), cap
-        self._jobs, self._done = len(strips) + len(tiles) + 3 + len(parts) + 1, np.zeros(1, np.int64)
+        self._jobs = len(strips) + len(tiles) + 3 + len(parts) + 1
+        self._taken, self._done = np.zeros(1, np.int64), np.zeros(1, np.int64)
         self._glances, self._room, self._mask = team.glances, room, sign_mask(D.dtype.type, batch.positive)
         self.misfits = np.empty((samples if judges else 0, n), D.dtype)
         self.squares, self.energy = np.empty(len(self.misfits)), np.empty(m)
@@ -119,13 +123,19 @@ class Absorption:
             float(weight), ball, *map(float, bounds), self._mask, float(batch.stop), cap, PIVOT,
             np.zeros(samples + 1, np.int32), _edges(strips), _edges(tiles), _edges(parts),
             *room.for_codes(samples, cap), room.halves, room.few_pairs, self.energy, self.misfits, self.squares,
-            *before, np.zeros(1, np.int64), self._done,
+            *before, self._taken, self._done,
         )  # fmt: skip
 
     @property
     def is_done(self) -> bool:
         """Whether everything is: threads that have taken part may wait for others no longer, and leave before."""
         return bool(self._done[0] == self._jobs)
+
+    def let_others_begin(self, count: int) -> None:
+        """Wait until so many threads have, but not long: to begin, they need the interpreter's lock for a moment."""
+        from tecu.dictionary.kernels_waiting import look_out
+
+        look_out(self._taken, count, MOMENTS, 0, np.zeros(1, np.int64))
 
     def take_part(self, thread: int, is_given_up: Callable[[], bool] = lambda: False) -> None:
         """Do what is left to do, as one of some threads, until nothing is or it ``is_given_up``."""
@@ -155,6 +165,7 @@ def absorb_all(absorptions: Iterator[Absorption], team: Workers) -> None:
     def take_part(thread: int) -> None:
         while not given_up and (absorption := boxes[thread].get()) is not None:
             if thread == threads - 1:
+                absorption.let_others_begin(threads - 1)
                 announce(next(absorptions, None))
             absorption.take_part(thread, lambda: bool(given_up))
 

@@ -61,7 +61,7 @@ class Mailbox(Generic[T]):
 
     def get(self, told: Counter | None = None) -> T:
         """The next item; waits for it."""
-        if self._glances:
+        if self._glances and (told is not None or self._sent[0] <= self._read):
             from tecu.dictionary.kernels_waiting import look_out
 
             look_out(self._sent, self._read + 1, self._glances, self._grace, _NOBODY if told is None else told)

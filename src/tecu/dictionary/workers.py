@@ -6,7 +6,6 @@ so results repeat bit by bit.
 
 from __future__ import annotations
 
-import math
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -23,6 +22,7 @@ from tecu.dictionary.mailbox import Mailbox, patience
 T = TypeVar("T")
 P = TypeVar("P")
 SMALLEST_PIECE = 64  # rows; below that a thread costs more than it brings
+SMALLEST_LAST = 48  # of pieces that taper, for which nobody is called any more
 VECTOR = 16  # entries that a processor takes at once
 
 
@@ -80,7 +80,7 @@ class Workers:
         return _equal_slices(size, self.count)
 
     def tapering(self, size: int, most: int | None = None, threads: int | None = None) -> list[slice]:
-        """``range(size)`` in slices, one for each thread at a time: half of it, a quarter, an eighth, and the rest.
+        """``range(size)`` in slices, one for each thread at a time: half of it, a quarter, and so on.
 
         Whoever is free does the next, so that nobody waits long for a thread that is slower today. No slice has more
         than ``most`` rows. ``threads`` are those that would share work now, unless they are given.
@@ -88,10 +88,12 @@ class Workers:
         threads, edges = threads or self.free, [0]
         while (begin := edges[-1]) < size:
             rest = size - begin
-            part = rest // 2 if 8 * begin < 7 * size else rest
-            if threads == 1 or part < threads * SMALLEST_PIECE:
+            part = rest // 2 if 16 * begin < 15 * size else rest
+            if threads == 1 or part < threads * SMALLEST_LAST:
                 part = rest
-            edges += [begin + stop for piece in _equal_slices(part, threads) for stop in _stops(piece, most)]
+            edges += [
+                begin + stop for piece in _equal_slices(part, threads, SMALLEST_LAST) for stop in _stops(piece, most)
+            ]
         return _slices(edges)
 
     def several(self, size: int) -> list[slice]:
@@ -208,10 +210,16 @@ class Workers:
         return gram
 
     def strips(self, size: int) -> list[slice]:
-        """Rows of a symmetric matrix in strips: from the diagonal on, all have as many entries."""
-        count = max(1, min(2 * max(2, self.count), size // SMALLEST_PIECE))
-        edges = [size * (1 - math.sqrt(1 - i / count)) for i in range(count)]
-        return _slices([*(VECTOR * round(edge / VECTOR) for edge in edges), size])  # where products are fastest
+        """Rows of a symmetric matrix in strips, of which from the diagonal on the last have the fewest entries.
+
+        For each thread there is one of three parts, one of two and one of one; of few rows fewer strips, all alike.
+        """
+        threads = max(2, self.count)
+        count = max(1, min(2 * threads, size // SMALLEST_PIECE))
+        parts = np.repeat([3, 2, 1], threads) if size >= 3 * threads * SMALLEST_PIECE else np.ones(count)
+        before = (np.cumsum(parts) - parts) / np.sum(parts)
+        edges = size * (1.0 - np.sqrt(1.0 - before))
+        return _slices([*(VECTOR * round(float(edge) / VECTOR) for edge in edges), size])  # where products are fastest
 
     def close(self) -> None:
         """End the threads; what is still asked for is done by the caller's own."""
@@ -220,8 +228,8 @@ class Workers:
         self._others, self.count = [], 1
 
 
-def _equal_slices(size: int, most: int) -> list[slice]:
-    count = max(1, min(most, size // SMALLEST_PIECE))
+def _equal_slices(size: int, most: int, least: int = SMALLEST_PIECE) -> list[slice]:
+    count = max(1, min(most, size // least))
     return _slices([size * i // count for i in range(count + 1)])
 
 
