@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -13,9 +14,6 @@ from tecu.dictionary.coding import PIVOT, Matrix, sign_mask, tile_height
 from tecu.dictionary.compiled import address_of_gemm, address_of_syrk
 from tecu.dictionary.mailbox import Mailbox
 from tecu.dictionary.workers import Workers
-
-MOMENTS = 5_000
-"""Glances at a counter, a tenth of a millisecond or two."""
 
 _NONE = np.zeros(1, np.int64)
 
@@ -113,7 +111,7 @@ class Absorption:
         parts = team.several(samples) if judges else []
         self._height, self._cap = max(tile.stop - tile.start for tile in tiles), cap
         self._jobs = len(strips) + len(tiles) + 3 + len(parts) + 1
-        self._taken, self._done = np.zeros(1, np.int64), np.zeros(1, np.int64)
+        self._done = np.zeros(1, np.int64)
         self._glances, self._room, self._mask = team.glances, room, sign_mask(D.dtype.type, batch.positive)
         self.misfits = np.empty((samples if judges else 0, n), D.dtype)
         self.squares, self.energy = np.empty(len(self.misfits)), np.empty(m)
@@ -123,49 +121,52 @@ class Absorption:
             float(weight), ball, *map(float, bounds), self._mask, float(batch.stop), cap, PIVOT,
             np.zeros(samples + 1, np.int32), _edges(strips), _edges(tiles), _edges(parts),
             *room.for_codes(samples, cap), room.halves, room.few_pairs, self.energy, self.misfits, self.squares,
-            *before, self._taken, self._done,
+            *before, np.zeros(1, np.int64), self._done,
         )  # fmt: skip
+
+        self._calls = [self._call(thread) for thread in range(team.count)]
+
+    def _call(self, thread: int, begun: int | None = None) -> Callable[[], Any]:
+        """A thread's work, ready to be called; it may have ``begun`` a job."""
+        from tecu.dictionary.kernels_absorb import ALL_TAKEN, absorb
+
+        scratch = self._room.of_thread(thread, self._height, self._cap, self._mask.dtype)
+        return absorb.bound(*self._given, ALL_TAKEN if begun is None else begun, self._glances, *scratch)
 
     @property
     def is_done(self) -> bool:
         """Whether everything is: threads that have taken part may wait for others no longer, and leave before."""
         return bool(self._done[0] == self._jobs)
 
-    def let_others_begin(self, count: int) -> None:
-        """Wait until so many threads have, but not long: to begin, they need the interpreter's lock for a moment."""
-        from tecu.dictionary.kernels_waiting import look_out
-
-        look_out(self._taken, count, MOMENTS, 0, np.zeros(1, np.int64))
-
     def take_part(self, thread: int, is_given_up: Callable[[], bool] = lambda: False) -> None:
         """Do what is left to do, as one of some threads, until nothing is or it ``is_given_up``."""
-        from tecu.dictionary.kernels_absorb import ALL_TAKEN, absorb
+        from tecu.dictionary.kernels_absorb import ALL_TAKEN
 
-        scratch = self._room.of_thread(thread, self._height, self._cap, self._mask.dtype)
-        job = ALL_TAKEN
-        while (job := absorb(*self._given, job, self._glances, *scratch)) != ALL_TAKEN:
-            if is_given_up():  # what this job needs will never be done
-                return
+        job = self._calls[thread]()
+        while job != ALL_TAKEN and not is_given_up():  # what a job needs will never be done then
             time.sleep(NAP)
+            job = self._call(thread, job)()
 
 
 def absorb_all(absorptions: Iterator[Absorption], team: Workers) -> None:
     """Absorb batches one after the other, without a meeting of the threads in between.
 
-    Each batch is asked for by one of the threads while the others are at work on the one before.
+    The next batch is asked for by the thread that comes last to the one before it, while the others are at work on
+    that: those who come earlier go on at once, and do not wait for the interpreter's lock.
     """
     threads = team.free
-    boxes: list[Mailbox[Absorption | None]] = [Mailbox(team.glances) for _ in range(threads)]
+    boxes: list[Mailbox[tuple[Absorption, Iterator[int]] | None]] = [Mailbox(team.glances) for _ in range(threads)]
     given_up: list[bool] = []
 
     def announce(absorption: Absorption | None) -> None:
+        letter = None if absorption is None else (absorption, count(1))
         for box in boxes:
-            box.put(absorption)
+            box.put(letter)
 
     def take_part(thread: int) -> None:
-        while not given_up and (absorption := boxes[thread].get()) is not None:
-            if thread == threads - 1:
-                absorption.let_others_begin(threads - 1)
+        while not given_up and (letter := boxes[thread].get()) is not None:
+            absorption, arrivals = letter
+            if next(arrivals) == threads:
                 announce(next(absorptions, None))
             absorption.take_part(thread, lambda: bool(given_up))
 

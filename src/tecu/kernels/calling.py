@@ -86,6 +86,10 @@ class Native:
 
     def __call__(self, arguments: Sequence[Any]) -> Any:
         """The answer, if there is one."""
+        return self.bound(arguments)()
+
+    def bound(self, arguments: Sequence[Any]) -> Callable[[], Any]:
+        """A call that is ready to be made: what takes time in Python is done."""
         answer = self._answer()
         numbers: list[Any] = [ctypes.addressof(answer), ctypes.addressof(self._error)]
         for argument, (dtype, ndim, convert) in zip(arguments, self._kinds, strict=True):
@@ -95,10 +99,15 @@ class Native:
                 numbers.append(id(argument))
             else:
                 self._refuse(arguments)
-        status = self._call(*numbers)
-        if status not in (_FINE, _NO_ANSWER):
-            raise RuntimeError(f"the kernel {self._name} ended with status {status}")
-        return answer.value
+
+        def run() -> Any:
+            status = self._call(*numbers)
+            if status not in (_FINE, _NO_ANSWER):
+                raise RuntimeError(f"the kernel {self._name} ended with status {status}")
+            return answer.value
+
+        run.given = arguments  # type: ignore[attr-defined]  # arrays that only numbers speak of must not go away
+        return run
 
     def _refuse(self, arguments: Sequence[Any]) -> None:
         for name, argument, (dtype, ndim, _) in zip(self._names, arguments, self._kinds, strict=True):

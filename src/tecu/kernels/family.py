@@ -104,9 +104,15 @@ class Kernel(Part):
 
     def __call__(self, *arguments: Any) -> Any:
         """What the Python says, by machine code."""
+        return self._for(arguments)(arguments)
+
+    def bound(self, *arguments: Any) -> Callable[[], Any]:
+        """A call for later, which then takes less time before it comes to machine code; it can be made once."""
+        return self._for(arguments).bound(arguments)
+
+    def _for(self, arguments: tuple[Any, ...]) -> Native:
         precisions = tuple([arguments[i].dtype for i in self._telling])
-        native = self._native.get(precisions)
-        return (native or self._prepared(precisions))(arguments)
+        return self._native.get(precisions) or self._prepared(precisions)
 
     def kinds(self, precisions: tuple[np.dtype[Any], ...]) -> list[tuple[np.dtype[Any], int]]:
         """The type and the dimensions of each argument."""
