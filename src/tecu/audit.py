@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from tecu import arrays
 from tecu.arrays import Array
+from tecu.in_place import gradient_step
 from tecu.inexact import Candidate, Estimate, estimate
 from tecu.problem import SubProblem
 from tecu.rivals import beaten_prox
@@ -103,7 +104,7 @@ def _false_claim(sub: SubProblem, claim: Claim, point: Array, thorough: bool) ->
     if not claim.tau * arrays.distance(point, right) <= allowed and not _same_prox_value(truth, right):
         return f"the strategy of block {sub.block!r} claimed a wrong prox point"
     if thorough and claim.slope is not None:
-        center = arrays.gradient_step(truth.source, truth.source_gradient, truth.tau)
+        center = gradient_step(truth.source, truth.source_gradient, truth.tau)
         beaten = beaten_prox(sub, center, truth.tau, truth.point)
         if beaten is not None:
             return beaten

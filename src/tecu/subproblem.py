@@ -11,6 +11,7 @@ import numpy as np
 from tecu import arrays
 from tecu.arrays import Array
 from tecu.backtracking import backtrack, seen_curvature
+from tecu.in_place import gradient_step, plus_scaled
 from tecu.protocols import Blocks, Memory, ProxStep, Restricted, treats_entries_alike
 from tecu.visited import NOTES, Visited, divided
 
@@ -76,7 +77,7 @@ class SubProblem(Visited):
     def hessian(self, v: Array) -> Array | None:
         """The second derivative of ``phi`` applied to ``v``, a new array; ``None`` where ``H`` is not quadratic."""
         product = self.coupling_hessian(v)
-        return arrays.plus_scaled(product, self.eta, v) if product is not None and self.eta else product
+        return plus_scaled(product, self.eta, v) if product is not None and self.eta else product
 
     def coupling_hessian(self, v: Array) -> Array | None:
         """The second derivative of ``H(., others)`` applied to ``v``, a new array; ``None`` if it is not quadratic."""
@@ -125,17 +126,17 @@ class SubProblem(Visited):
             point = self._prox_of_step(u, gradient, tau)
             return point, float(self.term.value(point))
         self.counters.proxes += 1
-        point, value = both(arrays.gradient_step(u, gradient, tau), 1.0 / tau)
+        point, value = both(gradient_step(u, gradient, tau), 1.0 / tau)
         return arrays.as_kind(point, self.previous), float(value)
 
     def _prox_of_step(self, u: Array, gradient: Array, tau: float) -> Array:
         """The same point, in one pass over the memory where the term treats each entry by itself."""
         if not self._goes_in_pieces(u, gradient):
-            return self.prox(arrays.gradient_step(u, gradient, tau), 1.0 / tau)
+            return self.prox(gradient_step(u, gradient, tau), 1.0 / tau)
         self.counters.proxes += 1
         point = np.empty_like(u)
         for there, here, slope in arrays.pieces(point, u, gradient):
-            there[...] = self.term.prox(arrays.gradient_step(here, slope, tau), 1.0 / tau)
+            there[...] = self.term.prox(gradient_step(here, slope, tau), 1.0 / tau)
         return point
 
     def step_with_difference(self, u: Array, gradient: Array, tau: float | None) -> tuple[Array, Array, float]:
@@ -145,12 +146,12 @@ class SubProblem(Visited):
             point, tau = self.prox_gradient_step(u, gradient)
             return point, u - point, tau
         if not self._goes_in_pieces(u, gradient):
-            point = self.prox(arrays.gradient_step(u, gradient, tau), 1.0 / tau)
+            point = self.prox(gradient_step(u, gradient, tau), 1.0 / tau)
             return point, u - point, tau
         self.counters.proxes += 1
         point, difference = np.empty_like(u), np.empty_like(u)
         for there, apart, here, slope in arrays.pieces(point, difference, u, gradient):
-            there[...] = self.term.prox(arrays.gradient_step(here, slope, tau), 1.0 / tau)
+            there[...] = self.term.prox(gradient_step(here, slope, tau), 1.0 / tau)
             np.subtract(here, there, out=apart)
         return point, difference, tau
 

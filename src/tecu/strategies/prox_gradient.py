@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import count
 
-from tecu import arrays
 from tecu.arrays import Array
+from tecu.in_place import step_error
 from tecu.inexact import Candidate
 from tecu.subproblem import SubProblem
 
@@ -26,9 +26,9 @@ def claimed_step(
     product = sub.coupling_hessian(difference)
     known = sub.grad(point) if product is None or refresh else None
     if product is None:
-        error, size, end = arrays.step_error(difference, tau, gradient - known, gradient)
+        error, size, end = step_error(difference, tau, gradient - known, gradient)
     else:
-        error, size, end = arrays.step_error(difference, tau, product, gradient, sub.eta)
+        error, size, end = step_error(difference, tau, product, gradient, sub.eta)
     return Candidate(u, gradient, point, error, tau, error_norm=size), end if known is None else known
 
 

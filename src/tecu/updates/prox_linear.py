@@ -9,6 +9,7 @@ from typing import ClassVar
 from tecu import arrays
 from tecu.arrays import Array
 from tecu.backtracking import backtrack
+from tecu.in_place import gradient_step
 from tecu.problem import SubProblem
 from tecu.rivals import beaten_prox
 from tecu.settings import is_number
@@ -148,7 +149,7 @@ class ProxLinear:
                 return (
                     f"the term of block {sub.block!r} claimed {step.term:.6g} with its prox, its value is {value:.6g}"
                 )
-            x = arrays.gradient_step(step.center, gradient, step.tau)
+            x = gradient_step(step.center, gradient, step.tau)
             return beaten_prox(sub, x, step.tau, step.u, thorough=thorough)
         gradient = sub.coupling_at_previous()[1]
         truth, _ = _prox_step(sub, step.tau)
