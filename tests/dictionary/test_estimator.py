@@ -270,11 +270,26 @@ def test_a_small_budget_makes_few_loose_passes(planted, caplog, sweeps, passes):
     assert sum("loose pass" in line for line in caplog.messages) == passes
 
 
+@pytest.mark.parametrize("sweeps", [2, 3, 4])
+def test_of_several_loose_passes_the_last_is_tighter_than_the_first(planted, monkeypatch, sweeps):
+    looseness, batch = [], Coder.batch
+
+    def noted(coder, samples, loose=1.0, share=1.0):
+        looseness.append(loose)
+        return batch(coder, samples, loose, share)
+
+    monkeypatch.setattr(Coder, "batch", noted)
+    L0DictionaryLearning(24, penalty=0.01, max_iter=sweeps, random_state=0).fit(planted[0])
+    assert looseness == sorted(looseness, reverse=True)
+    assert looseness[-1] < looseness[0]
+
+
 def test_a_partly_fitted_model_goes_on_after_pickling(planted):
     X = planted[0].astype(np.float32)
     model = L0DictionaryLearning(24, penalty=0.01, random_state=0).partial_fit(X[:500])
     copy = pickle.loads(pickle.dumps(model))
-    assert "_gram" not in vars(copy._online)  # scratch stays behind
+    assert "_room" in vars(model._online)
+    assert "_room" not in vars(copy._online)  # scratch stays behind
     for batch in (X[500:1000], X[1000:1500]):
         np.testing.assert_array_equal(model.partial_fit(batch).components_, copy.partial_fit(batch).components_)
 

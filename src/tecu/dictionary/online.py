@@ -37,6 +37,10 @@ LENGTHS = (0.5, 0.5, 0.75, 1.0)
 MEMORY = (0.3, 0.3, 0.5, 0.8)
 """How far back the totals of each pass reach, as a share of the pass."""
 
+FIRST_TO_COME = (2, 0, 1, 3)
+"""Of fewer passes than there are these are made, in the usual order: one alone is rather tight, two go from loose to
+rather tight. The last is of use only after three others."""
+
 BATCH = 1.8
 """Samples between two dictionary updates, as a multiple of the number of atoms."""
 
@@ -163,7 +167,7 @@ def loose_start(
 ) -> tuple[Matrix, int]:
     """A dictionary to start from, by loose passes over the data, and how many atoms were replaced on the way.
 
-    There are four of them, or ``passes`` if that is less.
+    There are four of them, or ``passes`` if that is less (:data:`FIRST_TO_COME`).
     """
     m = len(D)
     unit, square = scale_of(rows)
@@ -171,7 +175,8 @@ def loose_start(
     online = OnlineDictionary(D, coder, ball, team)
     count, seen = batches_of_a_pass(len(rows), m)
     replaced = 0
-    settings = list(zip(gains(coder.penalty, square), LENGTHS, MEMORY, strict=True))[:passes]
+    usual = list(zip(gains(coder.penalty, square), LENGTHS, MEMORY, strict=True))
+    settings = [usual[i] for i in sorted(FIRST_TO_COME[:passes])]
 
     def begun() -> Iterator[Batch]:
         """The batches of all passes."""
