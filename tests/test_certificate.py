@@ -408,3 +408,18 @@ def test_constants_that_grow_are_told_though_a_single_step_had_needed_a_large_on
     assert not is_told(spike)
     assert is_told(growing)
     assert is_told(np.maximum(spike, growing))
+
+
+@pytest.mark.parametrize(
+    ("strategy", "cap", "told"), [("gradient", 2, True), ("gradient", 500, False), ("none", 2, True)]
+)
+def test_a_strategy_that_is_overruled_at_most_visits_is_told_to_be_of_no_use(strategy, cap, told):
+    case = dictionary(0)
+    embedded = strategies.ProxGradient() if strategy == "gradient" else (lambda u: u + 1.0)
+    updates = {"W": tecu.ProxLinear(), "D": tecu.Embed(embedded, eta=1.0, c=0.25, max_inner=cap)}
+    certificate = tecu.Solver(case.problem, updates).run(case.start, stop.MaxIter(12)).certificate
+    assert certificate.holds
+    assert (certificate.fallbacks > 6) == told
+    assert [sentence.startswith("block 'D' fell back") for sentence in certificate.advice] == [True] * told
+    assert ("advice: block 'D'" in certificate.summary()) == told
+    assert ("Advice: block" in certificate._repr_html_()) == told

@@ -24,19 +24,19 @@ from __future__ import annotations
 
 import enum
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 
+from tecu.assumptions import assumptions
 from tecu.schedule import LARGEST_GAP
 from tecu.state import Check, Outcome, State, Visit
 
 TAIL_SWEEPS, TAIL_SHARE = 5, 0.2  # "holds from k on" needs this much of the run behind k
 SEEN = 1e-6  # a rise of Phi by more than this share of it is told, even where rounding explains it
-LOST = 1e-12  # of a block's norm: a move that rounding has a say in
-USUAL = 0.9  # of the constants of the first half: a single step may need a large one anywhere
-GROWN = 100.0  # times that constants may grow in the second half of a run without a word
+MOST = 0.5  # of the visits to a block: where more of them fell back, its strategy is of no use
 
 
 class Verdict(enum.Enum):
@@ -62,6 +62,7 @@ class Certificate:
     assumptions: list[str]  # what the theorem needs and nobody can compute
     iterations: int
     visits: int
+    advice: list[str]  # what the run did in vain; the theorem does not mind
     _residual: Callable[[], float] = field(repr=False, compare=False)
 
     @property
@@ -82,6 +83,7 @@ class Certificate:
             f"  {self.visits} visits in {self.iterations} iterations, {self.fallbacks} fallbacks, "
             f"{len(self.violations)} violations; {falls}residual ||P|| = {self.residual:.3g}"
         )
+        lines += [f"  advice: {sentence}" for sentence in self.advice]
         lines += [f"  assumed: {assumption}" for assumption in self.assumptions]
         return "\n".join(lines)
 
@@ -159,9 +161,10 @@ def certify(
         fallbacks=sum(visit.outcome is Outcome.FELL_BACK for visit in visits),
         descent_a=min((visit.descent for visit in visits), default=math.nan),
         slack=max((visit.slack for visit in visits), default=0.0),
-        assumptions=[*_assumptions(visits), *notes, *_untold(state.checks)],
+        assumptions=[*assumptions(visits), *notes, *_untold(state.checks)],
         iterations=state.t,
         visits=len(visits),
+        advice=_overruled(visits),
         _residual=residual,
     )
 
@@ -255,66 +258,15 @@ def _schedule_faults(state: State, visits: Sequence[Visit]) -> list[str]:
     return []
 
 
-def _assumptions(visits: Sequence[Visit]) -> list[str]:
-    norms: dict[str, float] = {}
+def _overruled(visits: Sequence[Visit]) -> list[str]:
+    """Blocks whose strategy works for nothing: most of their visits fell back."""
+    steps: dict[str, int] = {}
+    fallen = Counter(visit.block for visit in visits if visit.outcome is Outcome.FELL_BACK)
     for visit in visits:
-        norms[visit.block] = max(norms.get(visit.block, 0.0), visit.norm)
-    seen = ", ".join(f"||{block}|| <= {size:.3g}" for block, size in norms.items())
-    seen = f" (largest norms seen: {seen})" if seen else ""
-    largest = ", ".join(f"{block} {max(found):.3g}" for block, found in _constants(visits).items())
+        steps[visit.block] = max(steps.get(visit.block, 0), visit.inner)
     return [
-        "Psi has the Kurdyka-Lojasiewicz property (true of semi-algebraic functions: polynomials, norms, l0, rank, "
-        "boxes, spheres, Stiefel manifolds)",
-        f"Psi is coercive, or the iterates stay bounded for another reason{seen}",
-        "the gradient of H is Lipschitz continuous on bounded sets, and each prox is a global minimiser",
-        *([f"the constants of the steps stay bounded (largest seen: {largest})"] if largest else []),
-        *_growing(visits),
-        *_leaving(visits),
+        f"block {block!r} fell back at {fallen[block]} of {count} visits, after at most {steps[block]} proposals "
+        "that met no test; raise max_inner, put strategies.FISTA() behind it, or take ProxLinear(), which costs less"
+        for block, count in Counter(visit.block for visit in visits).items()
+        if fallen[block] > MOST * count
     ]
-
-
-def _leaving(visits: Sequence[Visit]) -> list[str]:
-    """Blocks that have grown much in the second half of the run: ``Psi`` may fall for ever."""
-    norms: dict[str, list[float]] = {}
-    for visit in visits:
-        norms.setdefault(visit.block, []).append(visit.norm)
-    said = []
-    for block, found in norms.items():
-        before = max(found[: len(found) // 2], default=0.0)
-        if before > 0.0 and found[-1] > GROWN * before:
-            said.append(
-                f"block {block!r}, whose norm grew from {before:.3g} to {found[-1]:.3g} in the second half of the run, "
-                "stays bounded; if it does not, nothing converges: give it a term or a set that bounds it"
-            )
-    return said
-
-
-def _constants(visits: Sequence[Visit]) -> dict[str, list[float]]:
-    """The Lipschitz constants of each block's visits, where they are known."""
-    found: dict[str, list[float]] = {}
-    for visit in visits:
-        if math.isfinite(visit.lipschitz):
-            found.setdefault(visit.block, []).append(visit.lipschitz)
-    return found
-
-
-def _growing(visits: Sequence[Visit]) -> list[str]:
-    """Constants that have grown much in the second half of the run, more than norms explain: shorter and shorter steps.
-
-    A descent by such steps ends anywhere. No finite run shows whether they are bounded: it is said, not judged.
-    """
-    norms = max((visit.norm for visit in visits), default=0.0)
-    start = max((visit.norm for visit in visits[: len(visits) // 2]), default=0.0)
-    allowed = GROWN * (norms / start) ** 4 if start > 0.0 else math.inf
-    said = []
-    # Of a step that is lost in the rounding of its block the constant tells nothing, if the steps before were not.
-    seen = [visit for visit in visits if visit.move > LOST * visit.norm]
-    for block, found in _constants(seen).items():
-        first = sorted(found[: len(found) // 2])
-        before = first[int(USUAL * len(first))] if first else 0.0
-        if before > 0.0 and found[-1] > allowed * before:
-            said.append(
-                f"the constants of block {block!r}, which grew from {before:.3g} to {found[-1]:.3g} in the second half "
-                "of the run, are bounded; by ever shorter steps a run ends where nothing is critical: see the residual"
-            )
-    return said

@@ -31,8 +31,9 @@ def certificate_html(certificate: Certificate) -> str:
         ("residual", f"‖P‖ = {certificate.residual:.3g}, P an element of the subdifferential of Phi at the end"),
     ]
     assumed = "".join(f"<li>{_text(sentence)}</li>" for sentence in certificate.assumptions)
+    advice = "".join(f"<p>Advice: {_text(sentence)}.</p>" for sentence in certificate.advice)
     return (
-        f"{verdict}{table_html((), facts)}"
+        f"{verdict}{table_html((), facts)}{advice}"
         f"<p>Assumed, because nobody can compute it:</p><ul>{assumed}</ul>{_violations(certificate.violations)}"
     )
 
