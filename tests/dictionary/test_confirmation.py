@@ -11,9 +11,10 @@ from tecu import terms
 from tecu.audit import audit_claim
 from tecu.dictionary import L0DictionaryLearning, embedded, make_sparse_data, solvers
 from tecu.dictionary.blocks import CodesOfBatch, Dictionary
-from tecu.dictionary.confirmation import EmbeddedCodes, confirmed
+from tecu.dictionary.confirmation import EmbeddedCodes, _square_of_slopes, confirmed
 from tecu.dictionary.coupling import BatchedFactorization
 from tecu.dictionary.embedded import ColumnSweeps, PolishedCodes
+from tecu.dictionary.totals import Atoms
 from tecu.dictionary.workers import Workers
 from tecu.problem import Problem, SubProblem
 
@@ -230,3 +231,20 @@ def test_a_fit_with_a_false_change_of_the_objective_has_no_certificate(monkeypat
     monkeypatch.setattr(solvers if strategy is ColumnSweeps else embedded, strategy.__name__, Boasting)
     model = L0DictionaryLearning(100, penalty=0.02, max_iter=3, random_state=0).fit(X)
     assert "claimed a wrong change of the objective" in model.certificate_.reason
+
+
+@pytest.mark.parametrize(("atoms", "features"), [(8, 5), (5, 8)])
+def test_the_size_of_slopes_is_the_same_by_features_and_by_atoms(atoms, features):
+    rng = np.random.default_rng(0)
+    D, rest = rng.normal(size=(features, atoms)), rng.normal(size=(30, features)).astype(np.float32)
+    found = _square_of_slopes(rest, Atoms(D, Workers(1)))
+    assert found == pytest.approx(np.sum((rest.astype(float) @ D) ** 2), rel=1e-12)
+
+
+def test_the_audit_of_wide_data_needs_no_matrix_of_features_by_features():
+    X, _, _ = make_sparse_data(60, 3000, 8, 3, snr_db=20, random_state=0)
+    tracemalloc.start()
+    L0DictionaryLearning(8, penalty=0.02, max_iter=2, random_state=0, n_jobs=1).fit(X)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 3000 * 3000 * 8 / 2

@@ -5,13 +5,15 @@ import gc
 import pickle
 import weakref
 
+import joblib
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
 from sklearn.exceptions import NotFittedError
 
-from tecu.dictionary import L0DictionaryLearning, online
+from tecu.dictionary import L0DictionaryLearning, online, partial
 from tecu.dictionary.absorption import absorb_all
+from tecu.dictionary.workers import Workers
 
 OPTIONS = {"n_components": 20, "penalty": 0.02, "random_state": 0}
 
@@ -62,6 +64,50 @@ def test_a_batch_that_is_broken_off_is_not_half_learned(X, other, monkeypatch, t
     break_batch(model, 100 * other, monkeypatch)
     loaded = L0DictionaryLearning.load(tmp_path / "model.npz")
     np.testing.assert_array_equal(model.partial_fit(other).components_, loaded.partial_fit(other).components_)
+
+
+def test_an_interruption_at_the_very_end_of_a_batch_leaves_atoms_and_totals_of_one_kind(X, other, monkeypatch):
+    model = L0DictionaryLearning(**OPTIONS).partial_fit(X)
+    learned = model.components_
+
+    def interrupted(team):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Workers, "close", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            model.partial_fit(other)
+    assert model.components_ is learned
+    np.testing.assert_array_equal(model._online.D, learned)
+    model._online.D[:] = -1.0  # as it is left by an interruption after the last line of all
+    assert np.max(np.abs(model.partial_fit(other).components_)) <= 1.0 + 1e-6
+    assert np.mean(np.abs(np.sum(model.components_ * learned, axis=1)) > 0.9) > 0.5  # it went on from those
+
+
+def test_a_model_whose_arrays_are_maps_of_a_file_goes_on_learning(X, other, tmp_path):
+    """As joblib hands it to other processes, which must not write into the file; kernels write all the same."""
+    model = L0DictionaryLearning(**OPTIONS).partial_fit(X)
+    joblib.dump(model, tmp_path / "model")
+    mapped = joblib.load(tmp_path / "model", mmap_mode="r")
+    assert not mapped.components_.flags.writeable
+    assert mapped._online.A.flags.writeable  # or the process would end here
+    np.testing.assert_array_equal(mapped.partial_fit(other).components_, model.partial_fit(other).components_)
+
+
+def test_a_long_batch_is_learned_in_parts_that_forget_once(X, monkeypatch):
+    model = L0DictionaryLearning(**OPTIONS).partial_fit(X)
+    parts, kept, batch, forget = [], [], online.Coder.batch, online.OnlineDictionary._forget
+    for name in ("SAMPLES_AN_ATOM", "LEAST_SAMPLES"):
+        monkeypatch.setattr(partial, name, 4)
+    monkeypatch.setattr(online.Coder, "batch", lambda coder, Y: parts.append(Y) or batch(coder, Y))
+    monkeypatch.setattr(online.OnlineDictionary, "_forget", lambda own, keep: kept.append(keep) or forget(own, keep))
+    before = np.trace(model._online.A) / model._online.weight
+    model.partial_fit(csr_array(X))
+    assert [len(part) for part in parts] == [80] * (len(X) // 80) + [len(X) % 80] * (len(X) % 80 > 0)
+    np.testing.assert_allclose(np.vstack(parts), X)
+    assert kept[0] < 1.0
+    assert set(kept[1:]) == {1.0}
+    assert np.trace(model._online.A) / model._online.weight > before / 2 + np.sum(X**2) / 2
 
 
 @pytest.mark.parametrize(

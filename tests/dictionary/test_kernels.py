@@ -255,6 +255,12 @@ def test_dead_and_double_atoms_are_free_and_hidden_directions_fill_them():
     np.testing.assert_allclose(np.linalg.norm(D, axis=1), 1)
 
 
+@pytest.mark.parametrize("dead", range(8))
+def test_atoms_that_nobody_uses_are_free_however_many_there_are(dead):
+    energy = np.r_[np.full(8 - dead, 2.0), np.zeros(dead)]
+    assert free_slots(np.eye(8), energy).tolist() == list(range(8 - dead, 8))
+
+
 def naive_free_slots(D, energy):
     free = energy < 0.5 * np.median(energy)
     for a, b in np.argwhere(np.triu(np.abs(D @ D.T) > replacement.DOUBLE, 1)):

@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from tecu.dictionary.workers import Workers
+from tecu.dictionary.workers import Workers, _Worker
 
 
 @pytest.fixture(params=[1, 2, 3])
@@ -193,3 +193,43 @@ def test_a_thread_that_works_on_after_an_interrupt_shares_nothing_out_to_itself(
     closing.join(10)
     assert not closing.is_alive()
     assert nested == [[1, 2]]
+
+
+@pytest.mark.parametrize("put", [True, False])
+def test_an_interruption_while_threads_are_called_leaves_nobody_waiting(monkeypatch, put):
+    """Whether the other thread has its job by then or not: it is let go, and its answer is not taken for a later one"""
+    team, let_go = Workers(2), threading.Event()
+    start = _Worker.start
+
+    def interrupted(worker, job):
+        if put:
+            start(worker, job)
+        raise KeyboardInterrupt
+
+    def work(piece):
+        assert let_go.wait(20)
+        raise IndexError("of the work that was given up")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(_Worker, "start", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            team.each(work, [0, 1], let_go.set)
+    assert let_go.is_set()
+    assert team.each(lambda i: i, [1, 2, 3]) == [1, 2, 3]
+    team.close()
+
+
+def test_threads_that_cannot_all_be_had_are_not_kept_in_part(monkeypatch):
+    before, begin, begun = threading.active_count(), threading.Thread.start, []
+
+    def start(thread):
+        if len(begun) == 2:
+            raise RuntimeError("can't start new thread")
+        begun.append(thread)
+        begin(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    with pytest.raises(RuntimeError, match="new thread"):
+        Workers(5)
+    assert len(begun) == 2
+    assert threading.active_count() == before

@@ -15,7 +15,7 @@ from tecu import arrays, terms
 from tecu.audit import Claim
 from tecu.dictionary.blocks import CodesOfBatch
 from tecu.dictionary.coding import Codes, Matrix, tile_height
-from tecu.dictionary.totals import is_for_kernels, misfits_of
+from tecu.dictionary.totals import Atoms, is_for_kernels, misfits_of
 from tecu.dictionary.weights import SHARE_OF_ETA, codes_eta
 from tecu.subproblem import SubProblem
 from tecu.updates import Embed
@@ -92,15 +92,20 @@ def _recomputed(
     Y, D, team = smooth.samples, smooth.atoms.rows, smooth.coupling.team
     weights = D.dtype.type(eta), float(tau), float(weight)
 
-    def part(piece: slice) -> tuple[float, float, Matrix]:
+    def part(piece: slice) -> tuple[float, float, float]:
         new, old = Codes.rows_of(u, piece), Codes.rows_of(previous, piece)
         (rest, squares), (old_rest, old_squares) = (misfits_of(Y[piece], codes, D) for codes in (new, old))
         gap = own_prox_gap(rest @ D.T, new.indptr, new.indices, new.data, old.indptr, old.indices, old.data, *weights)
-        some = old_rest[::SAMPLE_STRIDE].astype(np.float64)  # squares of large samples leave the range of float32
-        return gap, float(np.sum(squares - old_squares)), some.T @ some
+        return gap, float(np.sum(squares - old_squares)), _square_of_slopes(old_rest[::SAMPLE_STRIDE], smooth.atoms)
 
     parts = team.each(part, team.tapering(len(Y), tile_height(len(D))))
-    gap, change, spread = (sum(part[i] for part in parts) for i in range(3))
-    # ||R D||^2 = <R'R, D D'>, of the size of the features
-    slope = float(np.sum(np.asarray(spread) * smooth.atoms.spread))
-    return math.sqrt(float(gap)), float(change), math.sqrt(max(0.0, slope))
+    gap, change, slope = np.sum(parts, axis=0).tolist()
+    return math.sqrt(gap), change, math.sqrt(max(0.0, slope))
+
+
+def _square_of_slopes(rest: Matrix, atoms: Atoms) -> float:
+    """``||R D||^2 = <R'R, D D'>``; by the second, of the size of the features, if they are fewer than atoms."""
+    exact = rest.astype(np.float64)  # squares of large samples leave the range of float32
+    if exact.shape[1] > len(atoms.rows):
+        return float(np.sum(np.square(exact @ atoms.rows.T)))
+    return float(np.sum((exact.T @ exact) * atoms.spread))

@@ -15,7 +15,7 @@ import numpy as np
 
 from tecu.arrays import Array
 from tecu.dictionary.blocks import CodesOfBatch, Dictionary
-from tecu.dictionary.coding import Matrix, descend, greedy, polished
+from tecu.dictionary.coding import Matrix, descend, greedy, polished, tile_height
 from tecu.dictionary.exchange import better_rows
 from tecu.dictionary.online import Coder
 from tecu.dictionary.sweeps import bend_between_halves, sweep, sweep_in_halves
@@ -127,7 +127,8 @@ class DescendedCodes:
                 upper=self.upper, moves=self.moves,
             )  # fmt: skip
 
-        return _stack(smooth.coupling.team.map(code, start.shape[0]))
+        team, m = smooth.coupling.team, len(smooth.gram)
+        return _stack(team.each(code, team.tapering(start.shape[0], tile_height(m))))
 
 
 def strategy_of(coder: Coder, cap: int) -> PolishedCodes | DescendedCodes:

@@ -25,8 +25,16 @@ _NOBODY: Counter = np.zeros(1, np.int64)
 
 
 def patience(threads: int) -> int:
-    """How many glances pay: none where threads outnumber processors, for there they keep each other from working."""
-    return GLANCES if 1 < threads <= processors() else 0
+    """How many glances pay: none where threads outnumber processors, for there they keep each other from working.
+
+    If the machine code for them cannot be had, that is found here, and not by a thread that others would wait for.
+    """
+    if not 1 < threads <= processors():
+        return 0
+    from tecu.dictionary.kernels_waiting import look_out
+
+    look_out(_NOBODY, 0, 0, 0, np.zeros(1, np.int64))
+    return GLANCES
 
 
 def processors() -> int:

@@ -138,6 +138,11 @@ class OnlineDictionary:
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "_room"}
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Joblib hands large arrays to its processes as maps of a file that cannot be written; kernels write."""
+        vars(self).update(state)
+        self.D, self.A, self.B = (np.require(x, requirements=["C", "W"]) for x in (self.D, self.A, self.B))
+
     def _forget(self, keep: float) -> float:
         """Give new samples their weight; returns what the totals have to be multiplied by."""
         if keep <= 0:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from sklearn.utils import check_random_state
 
 from tecu.arrays import is_elsewhere
 from tecu.dictionary.coding import Matrix
-from tecu.dictionary.online import HEAVIEST, OnlineDictionary, loose_start
+from tecu.dictionary.online import HEAVIEST, LEAST_SAMPLES, SAMPLES_AN_ATOM, OnlineDictionary, loose_start
 from tecu.dictionary.parameters import Checked, asked_atoms, start_dictionary
 from tecu.dictionary.rows import Rows
 from tecu.dictionary.solvers import require_range
@@ -59,26 +60,32 @@ def first_atoms(model: Any, rows: Rows, checked: Checked) -> tuple[Matrix, int]:
 
 
 def absorb_batch(model: Any, rows: Rows, checked: Checked) -> None:
-    """Code a batch with the model's dictionary, add it to the totals, sweep over the atoms."""
+    """Code a batch with the model's dictionary, add it to the totals, sweep over the atoms.
+
+    A very long batch goes in parts, of which only the first makes the totals forget: dense samples and room for codes
+    are had for one part at a time.
+    """
     start = partial(OnlineDictionary, model.components_, checked.coder, checked.ball, energy=energy_of(model))
-    if not hasattr(model, "_online"):
+    if not hasattr(model, "_online") or not np.array_equal(model._online.D, model.components_):  # Ctrl-C between both
         model._online = start()
     online: OnlineDictionary = model._online
     online.coder, online.ball = checked.coder, checked.ball
-    with workers(checked.threads) as team:
-        online.team = team
-        try:
-            past = MEMORY if online.has_past else float(model.n_iter_)
-            online.absorb([online.coder.batch(rows[:])], keep=1.0 - 1.0 / min(past + 1.0, MEMORY))
-        except BaseException:  # totals that may hold half of the batch give way to those of a model from a file
-            vars(online).update(vars(start()))
-            raise
-        finally:
-            online.team = Workers(1)
-    model.components_, model.penalty_ = online.D.copy(), checked.coder.penalty
-    model.n_iter_ += 1
-    for name in (*OF_A_RUN, "_energy"):
-        vars(model).pop(name, None)
+    past = MEMORY if online.has_past else float(model.n_iter_)
+    parts = rows.pieces(max(SAMPLES_AN_ATOM * len(online.D), LEAST_SAMPLES))
+    batches = (online.coder.batch(rows[part]) for part in parts)
+    try:
+        with workers(checked.threads) as team:
+            online.team = team
+            online.absorb(islice(batches, 1), keep=1.0 - 1.0 / min(past + 1.0, MEMORY))
+            online.absorb(batches, keep=1.0)
+        online.team = Workers(1)
+        model.components_, model.penalty_ = online.D.copy(), checked.coder.penalty
+        model.n_iter_ += 1
+        for name in (*OF_A_RUN, "_energy"):
+            vars(model).pop(name, None)
+    except BaseException:  # totals that may hold half of the batch give way to those of a model from a file
+        vars(online).update(vars(start()))
+        raise
 
 
 def energy_of(model: Any) -> Matrix | None:

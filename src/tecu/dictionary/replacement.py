@@ -14,10 +14,10 @@ REFINEMENTS = 3
 
 
 def free_slots(D: Matrix, energy: Matrix, team: Workers = ALONE) -> Matrix:
-    """Atoms with less than half the median energy, and the weaker atom of each double; weakest first."""
+    """Atoms with less than half the median energy or none, and the weaker atom of each double; weakest first."""
     from tecu.dictionary.kernels_cluster import free_doubles
 
-    free = energy < 0.5 * np.median(energy)
+    free = (energy < 0.5 * np.median(energy)) | (energy == 0.0)
     free_doubles(team.gram(D), DOUBLE, energy, free)
     slots = np.flatnonzero(free)
     return slots[np.argsort(energy[slots], kind="stable")]

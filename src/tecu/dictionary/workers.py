@@ -27,35 +27,43 @@ VECTOR = 16  # entries that a processor takes at once
 
 
 class _Worker:
-    """One thread that waits for work: a queue there and one back, a tenth of the price of a pool's future."""
+    """One thread that waits for work: a queue there and one back, a tenth of the price of a pool's future.
+
+    Jobs are numbered: after an interruption of the thread that asked, nobody may have waited for the end of one.
+    """
 
     def __init__(self, glances: int) -> None:
-        self._jobs: Mailbox[Callable[[], None] | None] = Mailbox(glances)
-        self._errors: Mailbox[BaseException | None] = Mailbox(glances, grace=0)
+        self._jobs: Mailbox[tuple[int, Callable[[], None]] | None] = Mailbox(glances)
+        self._errors: Mailbox[tuple[int, BaseException | None]] = Mailbox(glances, grace=0)
+        self._number = 0
         self.thread = Thread(target=self._work, name="tecu worker", daemon=True)
         self.thread.start()
 
     def _work(self) -> None:
         told = None
-        while (job := self._jobs.get(told)) is not None:
-            error = None
+        while (letter := self._jobs.get(told)) is not None:
+            (number, job), error = letter, None
             try:
                 job()
             except BaseException as raised:  # it belongs to the thread that asked
                 error = raised
-            told = self._errors.put_unseen(error)
-            del job, error  # and with it what it holds, while there is nothing to do
+            told = self._errors.put_unseen((number, error))
+            del letter, job, error  # and with it what it holds, while there is nothing to do
 
     def start(self, job: Callable[[], None]) -> None:
-        self._jobs.put(job)
+        self._number += 1
+        self._jobs.put((self._number, job))
 
     def error(self) -> BaseException | None:
-        """Waits until the job is done."""
-        return self._errors.get()
+        """Waits until the latest job is done."""
+        while True:
+            number, error = self._errors.get()
+            if number == self._number:
+                return error
 
-    def close(self) -> None:
+    def dismiss(self) -> None:
+        """The thread ends, once it has done what was asked for."""
         self._jobs.put(None)
-        self.thread.join()
 
 
 class Workers:
@@ -68,8 +76,14 @@ class Workers:
     def __init__(self, count: int = 1) -> None:
         self.count = count
         self.glances = patience(count)
-        self._others = [_Worker(self.glances) for _ in range(count - 1)]
+        self._others: list[_Worker] = []
         self._busy = False
+        try:
+            for _ in range(count - 1):
+                self._others.append(_Worker(self.glances))
+        except BaseException:  # no more threads are to be had, or Ctrl-C
+            self.close()
+            raise
 
     def map(self, function: Callable[[slice], T], size: int) -> list[T]:
         """``function`` of ``count`` equal slices of ``range(size)``, in their order."""
@@ -125,8 +139,9 @@ class Workers:
             except IndexError:  # nothing is left
                 return None
 
-        def work() -> None:
+        def work(before: Callable[[], None] = lambda: None) -> None:
             try:
+                before()
                 while (i := next_piece()) is not None:
                     answers[i] = function(pieces[i])
             except BaseException:
@@ -134,15 +149,18 @@ class Workers:
                 give_up()
                 raise
 
-        self._busy = True
-        others = self._others[: len(pieces) - 1]
-        try:
-            for worker in others:
+        def begin() -> None:
+            for worker in self._others[: len(pieces) - 1]:
                 worker.start(partial(copy_context().run, work))  # NumPy's treatment of errors comes along
+                begun.append(worker)
+
+        begun: list[_Worker] = []
+        try:
+            self._busy = True
             try:
-                work()
+                work(begin)  # who was begun is let go whenever Ctrl-C comes
             finally:
-                errors = [worker.error() for worker in others]
+                errors = [worker.error() for worker in begun]
         finally:
             self._busy = False
         for error in errors:
@@ -223,9 +241,11 @@ class Workers:
 
     def close(self) -> None:
         """End the threads; what is still asked for is done by the caller's own."""
-        for worker in self._others:
-            worker.close()
-        self._others, self.count = [], 1
+        others, self._others, self.count = self._others, [], 1
+        for worker in others:
+            worker.dismiss()
+        for worker in others:
+            worker.thread.join()
 
 
 def _equal_slices(size: int, most: int, least: int = SMALLEST_PIECE) -> list[slice]:
