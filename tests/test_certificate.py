@@ -423,3 +423,40 @@ def test_a_strategy_that_is_overruled_at_most_visits_is_told_to_be_of_no_use(str
     assert [sentence.startswith("block 'D' fell back") for sentence in certificate.advice] == [True] * told
     assert ("advice: block 'D'" in certificate.summary()) == told
     assert ("Advice: block" in certificate._repr_html_()) == told
+
+
+def test_tolerances_that_sum_up_are_counted_from_where_the_weight_is_settled():
+    """With ``W = 0`` the coupling does not see ``D``: its weight is found at the second visit."""
+    rng = np.random.default_rng(0)
+    problem = tecu.Problem(
+        couplings.MatrixFactorization(0.1 * rng.normal(size=(12, 15))),
+        {"D": terms.UnitColumns(ball=True), "W": terms.L1(0.01)},
+    )
+    start = problem.project({"W": np.zeros((15, 4)), "D": rng.normal(size=(12, 4))})
+    update = tecu.Embed(strategies.FISTA(), tolerance=tecu.SummableTolerance(10.0))
+    result = tecu.Solver(problem, update).run(start, stop=stop.MaxIter(6))
+    assert result.certificate.holds_from == 0, result.certificate.reason
+    assert np.all(np.diff(result.history["lyapunov"]) < 0.0)
+
+
+def test_a_block_that_finds_no_step_stays_where_it_is():
+    H = couplings.Functions(lambda z: float(np.sum(np.cosh(z["x"]))), {"x": lambda z: -np.sinh(z["x"])})
+    solver = tecu.Solver(tecu.Problem(H, {"x": terms.Zero()}), tecu.Embed(strategies.ProxGradient(), eta=1.0))
+    start = {"x": np.array([1.0, 2.0])}
+    result = solver.run(start, stop=stop.MaxIter(4))
+    assert {visit.outcome for visit in result.state.visits} == {Outcome.RESTED}
+    assert {visit.move for visit in result.state.visits} == {0.0}
+    np.testing.assert_array_equal(result.z["x"], start["x"])
+    assert not result.certificate.holds
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_tau_of_ones_own_is_judged_in_a_visit_as_it_is_in_an_audit(seed):
+    """The codes go to zero, and with them the curvature that the dictionary sees: ``tau = 1`` is too large by then."""
+    rng = np.random.default_rng(seed)
+    Y = np.random.default_rng(1).normal(size=(8, 10))
+    problem = tecu.Problem(couplings.MatrixFactorization(Y), {"W": terms.L1(1.0), "D": terms.SquaredL2(20.0)})
+    start = {"W": rng.normal(size=(10, 3)).astype(np.float32), "D": rng.normal(size=(8, 3)).astype(np.float32)}
+    embedded = tecu.Embed(strategies.ProxGradient(), eta=1e-3, c=1e-4, tau=1.0)
+    certificate = tecu.Solver(problem, {"W": embedded, "D": tecu.ProxLinear()}).run(start).certificate
+    assert certificate.holds, certificate.reason

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tecu
-from tecu import couplings, stop, strategies, terms
+from tecu import couplings, methods, stop, strategies, terms
 
 
 def positive_part(x):
@@ -80,3 +80,33 @@ def test_rounding_of_the_points_is_not_blamed_on_the_parts(name, update):
 @pytest.mark.parametrize("factor", [0.9, 1.2])
 def test_a_gradient_that_is_wrong_there_is_still_found(factor, update):
     assert not run("free", 0, update, factor)[0].certificate.holds
+
+
+@pytest.mark.parametrize("masked", [True, False])
+@pytest.mark.parametrize("seed", range(6))
+def test_exact_updates_that_fit_exactly_are_not_blamed_for_rounding(seed, masked):
+    rng = np.random.default_rng(seed)
+    Y = 100 * rng.normal(size=(12, 3)) @ rng.normal(size=(3, 9))
+    coupling = couplings.MatrixFactorization(Y, mask=rng.random(Y.shape) < 0.9 if masked else None)
+    problem = tecu.Problem(coupling, {"W": terms.Zero(), "D": terms.Zero()})
+    start = {"W": rng.normal(size=(9, 4)), "D": rng.normal(size=(12, 4))}
+    result = methods.pam(problem, eta=0.01).run(start, stop=stop.MaxIter(80))
+    assert result.value < 1e-16 * np.sum(Y**2)
+    assert result.certificate.holds_from == 0, result.certificate.reason
+
+
+def test_an_exact_update_that_is_a_little_wrong_is_still_found():
+    rng = np.random.default_rng(0)
+    Y = rng.normal(size=(12, 3)) @ rng.normal(size=(3, 9))
+    right = couplings.MatrixFactorization(Y)
+    H = couplings.Functions(
+        right.value,
+        {block: (lambda z, block=block: right.grad(block, z)) for block in "WD"},
+        minimize={
+            block: (lambda z, term, eta, block=block: (1 + 1e-6) * right.minimize(block, z, term, eta))
+            for block in "WD"
+        },
+    )
+    problem = tecu.Problem(H, {"W": terms.Zero(), "D": terms.Zero()})
+    start = {"W": rng.normal(size=(9, 4)), "D": rng.normal(size=(12, 4))}
+    assert not methods.pam(problem, eta=0.01).run(start, stop=stop.MaxIter(40)).certificate.holds

@@ -212,3 +212,30 @@ def test_a_killed_run_resumes_to_the_same_result(tmp_path):
     resumed = solver.run(state, stop=stop.MaxIter(30))
     whole = solver.run(case.start, stop=stop.MaxIter(30))
     same(resumed.state, whole.state)
+
+
+def test_a_result_is_saved_by_its_state_and_nothing_else_is(tmp_path):
+    case = dictionary()
+    result = tecu.methods.palm(case.problem).run(case.start, stop.MaxIter(3))
+    tecu.save_state(tmp_path / "run.npz", result)
+    same(tecu.load_state(tmp_path / "run.npz"), result.state)
+    with pytest.raises(TypeError, match="takes a state or a result of a run, got a dict"):
+        tecu.save_state(tmp_path / "run.npz", result.z)
+
+
+def test_a_saved_run_in_jax_does_not_lose_half_of_its_digits(tmp_path):
+    code = """
+        import sys, jax, numpy as np, tecu
+        from tecu import couplings, stop, terms
+        jax.config.update("jax_enable_x64", sys.argv[1] == "save")
+        if sys.argv[1] == "save":
+            problem = tecu.Problem(couplings.Linear(jax.numpy.eye(3), jax.numpy.ones(3)), {"x": terms.Zero()})
+            solver = tecu.methods.palm(problem)
+            tecu.save_state("run.npz", solver.run({"x": jax.numpy.zeros(3)}, stop=stop.MaxIter(2)))
+        else:
+            tecu.load_state("run.npz")
+    """
+    command = [sys.executable, "-c", textwrap.dedent(code)]
+    subprocess.run([*command, "save"], cwd=tmp_path, check=True)
+    loaded = subprocess.run([*command, "load"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert "JAX makes float32 of them here; turn on jax_enable_x64" in loaded.stderr

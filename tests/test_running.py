@@ -13,7 +13,7 @@ import pytest
 
 import tecu
 from problems import dictionary, three_blocks
-from tecu import Status, couplings, methods, stop, strategies
+from tecu import Status, couplings, methods, stop, strategies, terms
 from tecu.checks import audit_due
 from tecu.stop import relative_change
 
@@ -283,3 +283,14 @@ def test_an_audit_in_threads_finds_the_fault_of_its_block():
     problem = tecu.Problem(Watched(CASE.problem.coupling), CASE.problem.terms)
     visits = tecu.Solver(problem, updates).run(CASE.start, stop.MaxIter(2)).state.visits
     assert [visit.block for visit in visits.of_sweep(2) if visit.fault] == [blocks[1]]
+
+
+def test_sweeps_of_one_visit_each_are_essentially_cyclic_however_many_blocks_there_are():
+    rng = np.random.default_rng(0)
+    coupling = couplings.ColumnFactorization(np.abs(rng.normal(size=(12, 15))), 6)
+    problem = tecu.Problem(coupling, {block: terms.NonNegative() for block in coupling.blocks})
+    names, start = problem.blocks, {block: rng.random(12 if block[0] == "d" else 15) for block in coupling.blocks}
+    in_turn = tecu.Solver(problem, tecu.Proximal(1.0), schedule=lambda t: [names[t % 12]])
+    assert in_turn.run(start, stop=stop.MaxIter(60)).certificate.holds
+    favoured = tecu.Solver(problem, tecu.Proximal(1.0), schedule=lambda t: [names[0] if t % 3 else names[t // 3 % 12]])
+    assert "essentially cyclic" in favoured.run(start, stop=stop.MaxIter(60)).certificate.reason

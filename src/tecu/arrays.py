@@ -265,6 +265,15 @@ def _to_csr(x: np.ndarray[Any, Any]) -> Array:
     return csr_array((flat[stored], (stored % columns).astype(index), start), shape=x.shape)
 
 
+def equal(x: Array, y: Array) -> bool:
+    """Whether ``x`` and a copy of it, ``y``, which somebody may have changed, hold the same."""
+    if x is y or not is_sparse(x):
+        return x is y or np.array_equal(host(x), host(y))
+    return x.shape == y.shape and all(
+        np.array_equal(getattr(x, n), getattr(y, n)) for n in ("indptr", "indices", "data")
+    )
+
+
 def zeros_like(x: Array) -> Array:
     """Zeros of the kind and shape of ``x``."""
     if is_sparse(x):

@@ -31,7 +31,7 @@ from functools import cached_property
 from itertools import pairwise
 
 from tecu.assumptions import assumptions
-from tecu.schedule import LARGEST_GAP
+from tecu.schedule import largest_gap_allowed
 from tecu.state import Check, Outcome, State, Visit
 
 TAIL_SWEEPS, TAIL_SHARE = 5, 0.2  # "holds from k on" needs this much of the run behind k
@@ -94,15 +94,20 @@ class Certificate:
 
 
 def lyapunov(start_value: float, visits: Sequence[Visit]) -> list[float]:
-    """``Phi`` at the start and after each visit."""
+    """``Phi`` at the start and after each visit.
+
+    As long as a block's ``eta`` is not settled, its reserve is that of the first visit with one.
+    """
     reserves: dict[str, float] = {}
     for visit in visits:
-        reserves.setdefault(visit.block, visit.reserve_before)
+        if not math.isnan(visit.reserve_before):
+            reserves.setdefault(visit.block, visit.reserve_before)
     held: dict[str, float] = {}
     values = [start_value + math.fsum(reserves.values())]
     for visit in visits:
         held[visit.block] = visit.weight * visit.move * visit.move
-        reserves[visit.block] = visit.reserve
+        if not math.isnan(visit.reserve):
+            reserves[visit.block] = visit.reserve
         values.append(visit.value + math.fsum(held.values()) + math.fsum(reserves.values()))
     return values
 
@@ -253,7 +258,7 @@ def _schedule_faults(state: State, visits: Sequence[Visit]) -> list[str]:
     if visits and never:
         return [f"block {never[0]!r} was never visited"]
     block, gap = largest_gap(visits)
-    if gap > LARGEST_GAP:
+    if gap > largest_gap_allowed(len(state.z)):
         return [f"the schedule is not essentially cyclic: block {block!r} rested for {gap} iterations"]
     return []
 

@@ -15,7 +15,8 @@ import numpy as np
 from tecu import arrays
 from tecu.archive import MALFORMED, Store, read_archive, write_archive
 from tecu.atomic import shown
-from tecu.state import Check, Outcome, Standing, State, Visit, VisitLog
+from tecu.settings import is_number
+from tecu.state import Check, Outcome, Result, Standing, State, Visit, VisitLog
 
 FORMAT = "tecu-state-3"
 DOCUMENT = {
@@ -30,8 +31,8 @@ TYPES: dict[str, Any] = {
 NUMBERS = {"int": "i", "float": "f", "bool": "b"}  # columns of visits that are kept as arrays, and their kind
 
 
-def save_state(path: str | os.PathLike[str], state: State) -> None:
-    """Write a state to one file, atomically: a killed writer leaves the old file whole.
+def save_state(path: str | os.PathLike[str], state: State | Result) -> None:
+    """Write a state, or that of a result, to one file, atomically: a killed writer leaves the old file whole.
 
     >>> import tempfile, numpy as np, tecu
     >>> from tecu import couplings, terms
@@ -43,6 +44,9 @@ def save_state(path: str | os.PathLike[str], state: State) -> None:
     ...     tecu.load_state(folder + "/run.npz").t
     1
     """
+    state = state.state if isinstance(state, Result) else state
+    if not isinstance(state, State):
+        raise TypeError(f"save_state takes a state or a result of a run, got a {type(state).__name__}")
     store: dict[str, np.ndarray[Any, Any]] = {}
     document = {
         "format": FORMAT,
@@ -136,6 +140,8 @@ class Checkpoint:
     """
 
     def __init__(self, path: str | os.PathLike[str], seconds: float = 30.0) -> None:
+        if not is_number(seconds):
+            raise TypeError(f"Checkpoint: seconds must be a number, got {seconds!r}")
         self.path, self.seconds = Path(path), seconds
         self._due = time.monotonic() + seconds
         self._unsaved: State | None = None
@@ -214,7 +220,13 @@ def _as_kind(value: np.ndarray[Any, Any], kind: str) -> Any:
     if kind == "jax":
         import jax.numpy
 
-        return jax.numpy.asarray(value)
+        block = jax.numpy.asarray(value)
+        if block.dtype != value.dtype:
+            raise ValueError(
+                f"it has JAX arrays of {value.dtype}, and JAX makes {block.dtype} of them here; turn "
+                "on jax_enable_x64 before it is loaded"
+            )
+        return block
     import importlib
 
     if kind != "array_api_strict":

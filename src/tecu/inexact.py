@@ -212,7 +212,7 @@ def estimate(sub: SubProblem, candidate: Candidate, tau: float | None = None) ->
     """
     u, gradient, point, error = candidate.u, candidate.gradient, candidate.prox_point, candidate.error
     step, coupling = candidate.tau if tau is None else tau, None
-    if step is not None and not sub.trusts(step):
+    if step is not None and not sub.trusts(step, afresh=tau is not None):
         step = None
     if point is None or step is None or step != candidate.tau:
         if gradient is None or (step is None and sub.lipschitz() is None):

@@ -149,7 +149,7 @@ class Problem:
     def project(self, start: Blocks) -> dict[str, Array]:
         """``start`` with every block that lies outside its term's domain moved to the nearest point inside."""
         self._require_blocks(start, "start")
-        z = {block: arrays.plain(start[block]) for block in self.blocks}
+        z = {block: _checked_block(block, start[block]) for block in self.blocks}
         return {
             block: x if math.isfinite(self.terms[block].value(x)) else arrays.as_kind(self.terms[block].prox(x, 1.0), x)
             for block, x in z.items()

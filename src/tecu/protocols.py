@@ -144,7 +144,7 @@ class Restricted:
 
     def grad(self, u: Array) -> Array:
         """The gradient at ``u``, in memory of its own: a coupling may write each one to the same."""
-        gradient = self.coupling.grad(self.block, self._at(u))
+        gradient = arrays.plain(self.coupling.grad(self.block, self._at(u)))
         if not hasattr(gradient, "shape"):
             raise TypeError(
                 f"block {self.block!r}: the coupling's gradient must be an array, got a {type(gradient).__name__}"

@@ -18,7 +18,7 @@ def record(kind: str, sub: SubProblem, step: Step, index: int, sweep: int, h: Se
     counters = sub.counters
     r = arrays.unit_roundoff(sub.previous)
     magnitude = 8 * r * abs(sub.term_at_previous()) + 2 * math.ulp(psi)
-    magnitude += grain(sub, max(step.tau, step.descent + step.weight))
+    magnitude += step.room + grain(sub, max(step.tau, step.descent + step.weight))
     return Visit(
         index=index, sweep=sweep, block=sub.block, kind=kind, outcome=step.outcome,
         move=arrays.distance(step.u, sub.previous) if math.isnan(step.move) else step.move,

@@ -15,7 +15,14 @@ import numpy as np
 Schedule: TypeAlias = str | Sequence[str] | Callable[..., Sequence[str]]
 Order: TypeAlias = Callable[[int], list[str]]
 ALLOWED = "'cyclic', 'shuffled', a list of blocks or a function"
-LARGEST_GAP = 10  # sweeps a block may rest under a user's function before the theorem no longer covers the run
+
+
+def largest_gap_allowed(blocks: int) -> int:
+    """Sweeps a block may rest under a user's function before the theorem no longer covers the run.
+
+    A sweep may be a visit to one block: then each comes once in as many sweeps as there are blocks.
+    """
+    return max(10, 2 * blocks)
 
 
 def make_order(schedule: Schedule, blocks: Sequence[str], seed: int) -> Order:

@@ -78,7 +78,8 @@ class Visit:
     lipschitz: float = float("nan")  # of the block's gradient, where known
     descent: float = 0.0  # a: Phi falls by at least a move^2
     weight: float = 0.0  # of move^2 in the Lyapunov function
-    reserve: float = 0.0  # what the Lyapunov function holds for errors after this visit (summable tolerances)
+    reserve: float = 0.0  # what the Lyapunov function holds for errors after this visit (summable tolerances);
+    # NaN as long as eta is not settled
     reserve_before: float = 0.0  # the same before the visit
     slack: float = 0.0  # rounding allowed when Phi is compared
     fault: str | None = None  # why the theorem does not cover this visit

@@ -74,6 +74,10 @@ class SubProblem(Visited):
         gradient = self.coupling_grad(u)
         return gradient if u is self.previous or not self.eta else gradient + self.eta * (u - self.previous)
 
+    def for_foreigners(self) -> SubProblem:
+        """The same for a strategy that is not our own and may write into what it is given: with copies."""
+        return replace(self, previous=arrays.copy(self.previous), original=self.previous)
+
     def hessian(self, v: Array) -> Array | None:
         """The second derivative of ``phi`` applied to ``v``, a new array; ``None`` where ``H`` is not quadratic."""
         product = self.coupling_hessian(v)
@@ -201,13 +205,13 @@ class SubProblem(Visited):
             self._cache["measured"] = self.notes["measured_curvature"] = measured
         return float(self._cache["measured"]) + self.eta
 
-    def trusts(self, tau: float) -> bool:
+    def trusts(self, tau: float, afresh: bool = False) -> bool:
         """Whether an error computed with ``tau`` means anything: ``0 < tau <= r^(-1/3) (curvature of phi)``.
 
         ``e`` holds ``tau (u - u~)``, whose rounding is ``tau r ||u||``: with ``tau`` large enough the step is lost in
-        it and every point looks stationary.
+        it and every point looks stationary. A ``tau`` that does not follow the curvature is to be looked at ``afresh``.
         """
-        known = self.notes.get("measured_curvature")  # of an earlier visit: it may be less by now
+        known = None if afresh else self.notes.get("measured_curvature")  # of an earlier visit: it may be less by now
         if known is not None and 0.0 < tau <= self._room / WELL_WITHIN * (float(known) + self.eta):
             return True
         return 0.0 < tau <= self.largest_tau()

@@ -41,6 +41,7 @@ class Visited:
     visits: int = 0  # how often the block was visited before
     previous_move: float | None = None  # ||move|| at its previous visit
     before: Array | None = None  # its value before that visit
+    original: Array | None = None  # the block's own array, where ``previous`` is a copy of it for a foreign strategy
     lyapunov_weight: float = 0.0  # the weight of that move in the Lyapunov function
     previous_term: float = math.nan  # term(previous), where it is already known
     previous_size: float = math.nan  # ||previous||, likewise
@@ -79,14 +80,14 @@ class Visited:
         """``H`` and its gradient at ``previous``."""
         if "start" not in self._cache:
             self.counters.gradients += 1
-            known = self.previous_coupling
+            known, own = self.previous_coupling, self.previous if self.original is None else self.original
             if known is None or type(self.smooth).value_and_grad is not Restricted.value_and_grad:
                 self.counters.values += 1
-                self._cache["start"] = self.smooth.value_and_grad(self.previous)
+                self._cache["start"] = self.smooth.value_and_grad(own)
             else:  # nothing is shared: the value would be computed once more
-                self._cache["start"] = known, self.smooth.grad(self.previous)
+                self._cache["start"] = known, self.smooth.grad(own)
         start: tuple[float, Array] = self._cache["start"]
-        return start
+        return start if self.original is None else (start[0], arrays.copy(start[1]))
 
     def coupling_value_at_previous(self) -> float:
         """``H`` at ``previous``, without a gradient that nobody asked for."""
@@ -115,10 +116,9 @@ class Visited:
         return copied
 
     def _is_previous(self, u: Array) -> bool:
-        if u is self.previous:
-            return True
-        lent = self._cache.get("lent")
-        return lent is not None and u is lent and np.array_equal(lent, self.previous)
+        own = self.previous if self.original is None else self.original
+        is_copy = u is self.previous or u is self._cache.get("lent", own)
+        return u is own or (is_copy and arrays.equal(u, own))
 
     def coupling_value(self, u: Array) -> float:
         """``H(u, others)``."""

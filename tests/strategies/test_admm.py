@@ -7,7 +7,7 @@ import pytest
 from subproblems import factorization, vector
 
 import tecu
-from tecu import arrays, stop, strategies, terms
+from tecu import arrays, couplings, stop, strategies, terms
 from tecu.inexact import estimate
 
 
@@ -94,7 +94,18 @@ def test_a_cycling_run_raises_its_penalty():
     assert 1.0 < sub.memory["admm_growth"] <= 64.0
 
 
-@pytest.mark.parametrize("rho", [0.0, -1.0, float("nan"), float("inf")])
+@pytest.mark.parametrize("rho", [0.0, -1.0, float("nan"), float("inf"), "large"])
 def test_a_bad_penalty_is_refused(rho):
     with pytest.raises(ValueError, match="ADMM needs a finite rho > 0"):
         strategies.ADMM(rho=rho)
+
+
+def test_a_penalty_that_is_lost_in_the_rounding_of_the_gram_matrix_gets_another_way():
+    rng = np.random.default_rng(0)
+    Y = rng.normal(size=(30, 40)).astype(np.float32)
+    D = (1e4 * (1 + 1e-4 * rng.normal(size=(30, 5)))).astype(np.float32)  # its Gram matrix is no longer positive
+    problem = tecu.Problem(couplings.MatrixFactorization(Y), {"W": terms.L1(0.1), "D": terms.Zero()})
+    updates = {"W": tecu.Embed(strategies.ADMM(rho=1.0), eta=0.01), "D": tecu.ProxLinear()}
+    result = tecu.Solver(problem, updates).run({"W": np.ones((40, 5), np.float32), "D": D}, stop=stop.MaxIter(5))
+    assert result.certificate.holds
+    assert result.value < 1e-3 * result.history["value"][0]

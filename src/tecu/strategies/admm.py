@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from itertools import count
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy as np
 from tecu import arrays
 from tecu.arrays import Array
 from tecu.inexact import Candidate
+from tecu.settings import is_number
 from tecu.strategies.gram import Matrix, gram_matrix
 from tecu.strategies.prox_gradient import REFRESH
 from tecu.subproblem import SubProblem
@@ -57,8 +59,8 @@ class ADMM:
     endless = True
 
     def __init__(self, rho: float | None = None) -> None:
-        if rho is not None and not (math.isfinite(rho) and rho > 0):
-            raise ValueError(f"ADMM needs a finite rho > 0, got rho={rho}")
+        if rho is not None and not (is_number(rho) and 0 < rho < math.inf):
+            raise ValueError(f"ADMM needs a finite rho > 0, or None, got rho={rho!r}")
         self.rho = rho
 
     def __call__(self, sub: SubProblem, u: Array) -> Iterator[Candidate]:
@@ -109,7 +111,8 @@ def _dual(sub: SubProblem) -> Array:
 
 def _smooth_step(sub: SubProblem, gram: Matrix | None, rho: float) -> Solve:
     if gram is not None and arrays.all_finite(gram):
-        return _by_cholesky(gram, rho)
+        with suppress(np.linalg.LinAlgError):  # rho may be less than the rounding of the Gram matrix
+            return _by_cholesky(gram, rho)
     return (_by_conjugate_gradients if sub.is_quadratic else _by_gradient_step)(sub, rho)
 
 

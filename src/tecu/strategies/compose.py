@@ -39,7 +39,7 @@ def begun(strategy: Strategy, sub: SubProblem, u: Array) -> Iterator[Array | Can
     if type(strategy).__module__.partition(".")[0] == "tecu":
         yield from strategy(sub, u)
         return
-    proposals = strategy(sub, sub.lend(u))
+    proposals = strategy(sub.for_foreigners(), sub.lend(u))
     if hasattr(proposals, "shape") or not isinstance(proposals, Iterable):  # the rows of an array are no proposals
         raise TypeError(
             f"block {sub.block!r}: the strategy {_name(strategy)} must yield its proposals, it returned a "

@@ -37,6 +37,7 @@ class Step:
     move: float = float("nan")  # ||u - previous||, where known
     coupling: float | None = None  # H(u, others), where known
     slope: float = float("nan")  # <grad H(previous), u - previous>, where the coupling made the step and says so
+    room: float = 0.0  # what rounding of the step may let Psi rise, beside that of values
     fault: str | None = None
     claim: Claim | None = None  # what the strategy said, kept for the audit
 

@@ -196,10 +196,14 @@ class Embed:
         inner: int,
     ) -> Step:
         own_move = outcome in (Outcome.FELL_BACK, Outcome.COVERED)
+        is_settled = self.eta is not None or "eta" in sub.notes
+        reserve_before, reserve = (
+            rule.reserve(k, sub.eta) if is_settled else math.nan for k in (sub.visits - 1, sub.visits)
+        )
         return Step(
             found.point, outcome, sub.eta, center=found.source, source=found.source, tau=found.tau,
             descent=rule.descent(sub.eta), weight=rule.weight(sub.eta),
-            reserve=rule.reserve(sub.visits, sub.eta), reserve_before=rule.reserve(sub.visits - 1, sub.eta),
+            reserve=reserve, reserve_before=reserve_before,
             error=found.error_norm, tolerance=math.nan if own_move else tolerance, inner=inner,
             term=found.term, move=found.move, lipschitz=found.tau - sub.eta, coupling=found.known_coupling,
         )  # fmt: skip
@@ -244,7 +248,7 @@ class Embed:
         fault = (
             f"no step of block {sub.block!r} lowers its sub-problem: gradient, prox, values and constants do not agree"
         )
-        stay = estimate(sub, Candidate(sub.previous, gradient, sub.previous, tau=tau))
+        stay = Estimate(sub, sub.previous, sub.previous, tau, None, gradient, error_norm=math.nan)
         return replace(self._step(sub, rule, stay, Outcome.RESTED, math.nan, inner), fault=fault)
 
     def audit(self, sub: SubProblem, step: Step, thorough: bool = True) -> str | None:
