@@ -38,7 +38,8 @@ def writes_into_the_first_gradient_of_all(sub, u):
 def destroys_where_it_comes_from(sub, u):
     previous = sub.previous
     previous += 1.0
-    yield from strategies.FISTA()(sub, u)
+    for candidate in strategies.FISTA()(sub, u):
+        yield candidate.u  # and no claims, which would be false
 
 
 KINDS = {"numpy": np.asarray, "torch": torch.asarray}
