@@ -448,6 +448,7 @@ def test_a_block_that_finds_no_step_stays_where_it_is():
     assert {visit.move for visit in result.state.visits} == {0.0}
     np.testing.assert_array_equal(result.z["x"], start["x"])
     assert not result.certificate.holds
+    assert result.certificate.residual > 1.0  # and is not taken for critical
 
 
 @pytest.mark.parametrize("seed", range(6))

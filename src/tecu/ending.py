@@ -80,11 +80,12 @@ def fallen(state: State) -> str:
 
 
 def rests(state: State) -> list[str]:
-    """A sentence for each block that never moved."""
+    """A sentence for each block that never moved, though nothing was wrong with its steps."""
     said = []
     for block in state.z:
-        moves = [visit.move for visit in state.visits if visit.block == block]
-        if len(moves) > 1 and not any(moves):
+        visits = [visit for visit in state.visits if visit.block == block]
+        moves = [visit.move for visit in visits]
+        if len(moves) > 1 and not any(moves) and not any(visit.fault for visit in visits):
             said.append(
                 f"block {block!r} never moved in {len(moves)} visits; its start may be a critical point of its "
                 "sub-problem, such as zero"

@@ -170,7 +170,7 @@ class Problem:
                 raise ValueError(
                     f"start has a block {block!r} that the problem does not know; it has {list(self.terms)}"
                 )
-        z = {block: _checked_block(block, start[block]) for block in self.terms}
+        z = {block: arrays.copy(_checked_block(block, start[block])) for block in self.terms}
         here = {block: arrays.library(x) for block, x in z.items() if not arrays.is_elsewhere(x)}
         if len(set(here.values())) > 1:
             raise TypeError(f"the blocks of start must be arrays of one library, got {here}")
@@ -260,4 +260,4 @@ def _checked_block(block: str, x: Any) -> Array:
         raise ValueError(f"block {block!r}: start is empty, its shape is {tuple(x.shape)}")
     if not arrays.all_finite(x):
         raise ValueError(f"block {block!r}: start has NaN or Inf")
-    return arrays.copy(x)
+    return x

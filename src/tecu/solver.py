@@ -217,7 +217,8 @@ class Solver:
     def _finish(self, state: State, status: Status, trail: Trail, why: str) -> Result:
         z = state.z
         due = audits(self.problem, self.updates, state, trail)
-        tests = self._tests(z, float(self.problem.coupling.value(z)), trail, state.t, state.before) if state.t else {}
+        ways = {**state.before, **{block: step.center for block, step in trail.rested().items()}}
+        tests = self._tests(z, float(self.problem.coupling.value(z)), trail, state.t, ways) if state.t else {}
         faults, checks = self.problem.answers(due.values(), tests.values())
         state = with_faults(state, trail, dict(zip(due, faults, strict=True)))
         state = replace(state, checks=(*state.checks, *_in_order(z, tests, checks)))

@@ -11,7 +11,7 @@ from tecu import arrays
 from tecu.arrays import Array
 from tecu.problem import Problem, SubProblem
 from tecu.protocols import Restricted
-from tecu.state import State, Visit, VisitLog
+from tecu.state import Outcome, State, Visit, VisitLog
 from tecu.updates.base import Step, Update
 
 
@@ -41,6 +41,10 @@ class Trail:
         if not keep:
             self.settled = None
         return restricted
+
+    def rested(self) -> dict[str, Step]:
+        """The blocks whose last visit found no step, with the one that was refused last."""
+        return {block: last.step for block, last in self.last.items() if last.step.outcome is Outcome.RESTED}
 
     def settle(self, problem: Problem, z: Mapping[str, Array]) -> None:
         """Before the first visit: let the blocks share what it takes to know ``H``, where the coupling can."""
@@ -83,7 +87,7 @@ def residual(problem: Problem, state: State, trail: Trail) -> float:
     ``tau r ||u||``, which rounding may hide in ``tau (center - u)``, is added: a step that is too short to be seen
     leaves no residual otherwise.
     """
-    if set(trail.last) != set(state.z):  # resumed and not gone on with: the problem's own measure serves
+    if set(trail.last) != set(state.z) or trail.rested():  # resumed, or no step was made: the problem's own measure
         return problem.stationarity(state.z)
     parts = []
     for block, latest in trail.last.items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,6 @@ import numpy as np
 from tecu.arrays import Array
 from tecu.couplings.base import BlockCoupling, Precision, checked_precision
 from tecu.protocols import Blocks, Restricted, Term
-from tecu.settings import is_number
 
 
 class Functions(BlockCoupling):
@@ -67,7 +67,7 @@ class Functions(BlockCoupling):
                 raise ValueError(
                     f"Functions: {argument} has a block {block!r} that is not in grads, which has {list(self.blocks)}"
                 )
-            if not callable(entry) and not (numbers and is_number(entry)):
+            if not callable(entry) and not (numbers and isinstance(entry, Real)):
                 raise TypeError(f"Functions: {argument}[{block!r}] must be a function, got {entry!r}")
         return dict(given or {})
 

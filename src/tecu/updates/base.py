@@ -16,7 +16,7 @@ class Step:
     """The new value of a block and how it came about; the solver turns it into a :class:`~tecu.state.Visit`.
 
     ``tau (center - u) - grad phi(source)`` is an element of the term's subdifferential at the new ``u``; the
-    certificate's residual is built from it.
+    certificate's residual is built from it. Where a block rests, ``center`` is the last step that was refused.
     """
 
     u: Array

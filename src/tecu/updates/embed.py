@@ -249,7 +249,7 @@ class Embed:
             f"no step of block {sub.block!r} lowers its sub-problem: gradient, prox, values and constants do not agree"
         )
         stay = Estimate(sub, sub.previous, sub.previous, tau, None, gradient, error_norm=math.nan)
-        return replace(self._step(sub, rule, stay, Outcome.RESTED, math.nan, inner), fault=fault)
+        return replace(self._step(sub, rule, stay, Outcome.RESTED, math.nan, inner), center=point, fault=fault)
 
     def audit(self, sub: SubProblem, step: Step, thorough: bool = True) -> str | None:
         """Recompute what the strategy claimed."""
