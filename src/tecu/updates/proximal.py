@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from tecu import arrays
 from tecu.inexact import Candidate, estimate
+from tecu.noise import VISITS
 from tecu.problem import SubProblem
 from tecu.settings import is_number
 from tecu.state import Outcome
@@ -59,9 +60,12 @@ class Proximal:
     def _room(self, sub: SubProblem) -> float:
         """``||e||^2 / eta``, what the rounding of an exact solution may cost, ``e`` its error by rounding.
 
-        It shows where ``Psi`` itself is next to nothing: at a solution that fits its data exactly.
+        It shows where ``Psi`` itself is next to nothing: at a solution that fits its data exactly. The curvature that
+        it grows with is looked at now and then: at each visit that would cost as much as some exact solutions.
         """
-        return sub.rounding(sub.lipschitz() or self.eta) ** 2 / self.eta
+        known = sub.notes.get("measured_curvature")
+        curvature = sub.measure_curvature() if known is None or sub.visits in VISITS else float(known) + self.eta
+        return sub.rounding(curvature) ** 2 / self.eta
 
     def audit(self, sub: SubProblem, step: Step, thorough: bool = True) -> str | None:
         """An exact minimiser is a fixed point of the prox-gradient map, and no worse than where it came from."""
