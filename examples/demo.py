@@ -66,4 +66,6 @@ def main(folder: str = "demo-out") -> None:
 
 
 if __name__ == "__main__":
+    if any(argument.startswith("-") for argument in sys.argv[1:]):
+        sys.exit("demo.py takes one argument, the folder for its page, and no options")
     main(*sys.argv[1:])

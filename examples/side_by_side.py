@@ -14,13 +14,16 @@ from tecu import couplings
 
 
 def options(description):
-    """``-o FILE`` for the plot, ``--quick`` for a run of a few seconds. The opponents' warnings are silenced."""
+    """``-o FILE`` for the plot, ``--quick`` for a run of a few seconds, which compares nothing. The opponents' warnings are silenced."""
     logging.getLogger("proxmin").setLevel(logging.ERROR)
     warnings.filterwarnings("ignore", "Maximum number of iterations|Objective did not converge")
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("-o", "--output", help="where the plot goes, such as plot.png")
     parser.add_argument("--quick", action="store_true", help="small and short, to see that it runs")
-    return parser.parse_args()
+    chosen = parser.parse_args()
+    if chosen.quick:
+        print("--quick: too small and too short to compare times and objectives")
+    return chosen
 
 
 def run(solver, rule):

@@ -28,7 +28,7 @@ class Status(enum.Enum):
 
     CONVERGED = "Converged: the stop rule's accuracy was reached."
     MAX_ITER = "Ran all the iterations it was given. Allow more, or loosen the accuracy, to end by convergence."
-    MAX_TIME = "Stopped when the given time was used up. Resume from the result to go on."
+    MAX_TIME = "Stopped when the given time was used up. Resume from the result, with more time in all, to go on."
     TARGET = "Stopped because the target value was reached."
     STOPPED = "Stopped by a callback. Resume from the result to go on."
     STALLED = (

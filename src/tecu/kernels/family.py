@@ -222,4 +222,4 @@ class Family:
             return
         kernels = f"kernels of {self.what}" + "".join(f" for {dtype}" for dtype in first)
         takes = "some seconds" if is_ahead else "up to half a minute"
-        log.warning("compiling the %s, once after an install; this takes %s", kernels, takes)
+        log.warning("compiling the %s, once for each kind of data after an install; this takes %s", kernels, takes)

@@ -31,7 +31,7 @@ def check_strategy(strategy: Any, sub: SubProblem, *, seed: int = 0, max_steps: 
     """Check everything the solver relies on in a strategy, on the sub-problem ``sub`` (see ``SubProblem.of``).
 
     It is a generator that ends only if it says so; its proposals have the shape, precision and kind of the block; what
-    it claims of them is true; it leaves its input and earlier proposals alone; what it keeps in ``sub.memory`` can be
+    it claims of them is true; it leaves earlier proposals alone; what it keeps in ``sub.memory`` can be
     saved, and arrays there are replaced, not changed; two runs from the same memory are the same. An endless strategy
     must bring the error estimate to (nearly) zero within ``max_steps`` proposals and be accepted. One that ends, or a
     function ``u -> u``, must leave a point from which :class:`~tecu.strategies.ProxGradient` gets accepted.
