@@ -14,7 +14,10 @@ from tecu import couplings
 
 
 def options(description):
-    """``-o FILE`` for the plot, ``--quick`` for a run of a few seconds, which compares nothing. The opponents' warnings are silenced."""
+    """``-o FILE`` for the plot, ``--quick`` for a run of a few seconds, which compares nothing.
+
+    The opponents' warnings are silenced.
+    """
     logging.getLogger("proxmin").setLevel(logging.ERROR)
     warnings.filterwarnings("ignore", "Maximum number of iterations|Objective did not converge")
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
