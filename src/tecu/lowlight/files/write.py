@@ -13,7 +13,7 @@ from PIL import Image
 
 from tecu.lowlight.files.atomic import write_bytes
 from tecu.lowlight.files.errors import UnwritableFile, shown
-from tecu.lowlight.files.metadata import JPEG_EXIF, save_options, shortened
+from tecu.lowlight.files.metadata import JPEG_EXIF, loaded, save_options, shortened
 from tecu.lowlight.files.pack import encode_png, encode_tiff
 from tecu.lowlight.files.photo import Encoding, Metadata, Photo, Pixels
 from tecu.lowlight.files.png_colour import lost_elsewhere
@@ -117,6 +117,8 @@ def _save(image: Image.Image, format: str, encoding: Encoding, metadata: Metadat
     options = save_options(metadata) | _options(format, encoding, image.mode.removesuffix("X"))
     out = io.BytesIO()
     try:
+        if format == "AVIF" and metadata.exif:
+            options["exif"] = loaded(metadata.exif)  # Pillow would read the bytes and write them its own way
         image.save(out, format, **options)
     except Exception as error:  # encoders differ in what they raise
         reason = (str(error).splitlines() or [type(error).__name__])[0]
