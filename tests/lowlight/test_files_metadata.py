@@ -192,6 +192,25 @@ def test_cmyk_goes_through_its_profile_and_drops_it():
     assert photo.pixels.shape == PHOTO.shape
 
 
+GREY_PROFILE = PROFILE[:16] + b"GRAY" + PROFILE[20:]
+
+
+@pytest.mark.parametrize("alpha", [False, True])
+@pytest.mark.parametrize("bits", [8, 16])
+@pytest.mark.parametrize("target", KEEPS_EXIF)
+def test_a_profile_of_grey_stays_with_grey(target, bits, alpha):
+    grey = PHOTO[..., 0].astype(f"u{bits // 8}")
+    photo = Photo(grey, grey[::-1] if alpha else None, Metadata(icc=GREY_PROFILE))
+    file, notes = encode_photo(photo, target)
+    image = Image.open(io.BytesIO(file))
+    in_colour = image.mode in ("RGB", "RGBA")
+    # 16-bit grey with transparency comes back as 8-bit RGBA from Pillow: the file's own word counts
+    in_colour = in_colour and not (target == "PNG" and file[25] == 4)
+    assert ("icc_profile" in image.info) is not in_colour
+    assert any("profile" in note for note in notes) is in_colour
+    assert image.info.get("icc_profile", GREY_PROFILE) == GREY_PROFILE
+
+
 def test_inks_are_taken_for_the_colours_that_the_profile_gives_them():
     out = io.BytesIO()
     Image.new("CMYK", (8, 8), (255, 0, 0, 0)).save(out, "TIFF", icc_profile=inks_profile())
