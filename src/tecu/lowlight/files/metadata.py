@@ -70,8 +70,19 @@ def loaded(exif: bytes) -> Image.Exif:
     return tags
 
 
-def _clean(tags: Image.Exif, size: tuple[int, int]) -> bytes:
-    """The tags as bytes: of the upright ``size``, without thumbnail (Pillow writes none) and a TIFF's storage tags."""
+def exif_of(image: Image.Image) -> bytes | None:
+    """What the loaded ``image``, which is to stay turned as it is, holds as EXIF: of a TIFF, its tags on the photo."""
+    if isinstance(held := image.info.get("exif"), bytes):
+        return held
+    try:
+        tags = image.getexif()
+        return _clean(tags, image.size, tags.get(ORIENTATION, 1)) or None
+    except Exception:  # as above
+        return None
+
+
+def _clean(tags: Image.Exif, size: tuple[int, int], orientation: int = 1) -> bytes:
+    """The tags as bytes: of this size, without thumbnail (Pillow writes none) and a TIFF's storage tags."""
     kept = Image.Exif()
     for tag, value in tags.items():
         if tag not in STRUCTURE and tag not in (ORIENTATION, EXIF_IFD, GPS_IFD):
@@ -82,10 +93,10 @@ def _clean(tags: Image.Exif, size: tuple[int, int]) -> bytes:
             values |= {tag: side for tag, side in zip((WIDTH, HEIGHT), size, strict=True) if tag in values}
         if values:
             kept[ifd] = _bytewise(values)
-    if not kept:
+    if not kept and orientation == 1:
         return b""
     if ORIENTATION in tags:
-        kept[ORIENTATION] = 1
+        kept[ORIENTATION] = orientation
     return kept.tobytes()
 
 
