@@ -2,6 +2,7 @@
 
 import io
 import struct
+import tracemalloc
 import zlib
 from itertools import pairwise
 from pathlib import Path
@@ -162,6 +163,16 @@ def test_colours_keep_their_order():
     before = DARK.astype(int)
     for a, b in ((0, 1), (1, 2), (0, 2)):
         assert np.all((result[..., a] >= result[..., b])[before[..., a] >= before[..., b]])
+
+
+def test_decompose_holds_little_beside_the_layers():
+    large = np.tile(DARK, (1 + 1500 // DARK.shape[0], 1 + 2000 // DARK.shape[1], 1))
+    Enhancer().decompose(DARK)  # what is loaded once
+    tracemalloc.start()
+    parts = Enhancer().decompose(large)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 1.5 * (parts.illumination.nbytes + parts.reflectance.nbytes)
 
 
 def test_decompose_gives_parts_that_multiply_to_the_picture():
