@@ -4,6 +4,7 @@ import dataclasses
 import io
 import os
 import time
+import tracemalloc
 import types
 from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
@@ -15,8 +16,8 @@ from PIL import Image
 from skimage import data
 
 from stand_ins import Negative, deadly, failing, negative, thread_counts
-from tecu.lowlight.batch import Settings, process, run
-from tecu.lowlight.files import read_photo, write_photo
+from tecu.lowlight.batch import Settings, _write_parts, process, run
+from tecu.lowlight.files import Photo, read_photo, write_photo
 from tecu.lowlight.plan import Task
 from tecu.lowlight.workers import THREADS
 
@@ -91,6 +92,20 @@ class BreakingPool:
         else:
             future.set_result(outcome)
         return future
+
+
+def test_layers_are_written_without_a_copy_in_floats(tmp_path):
+    photo = Photo(np.zeros((1000, 1500, 3), np.uint8))
+    light = np.full(photo.pixels.shape[:2], 0.25, np.float32)
+    layers = types.SimpleNamespace(illumination=light, reflectance=np.repeat(light[..., None], 3, axis=2))
+    tracemalloc.start()
+    written = _write_parts(
+        types.SimpleNamespace(decompose=lambda _: layers), photo, str(tmp_path / "a.png"), Settings()
+    )
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 2 * layers.reflectance.nbytes  # the layer in 16 bits, and again in the order of the file
+    assert (read_photo(written["reflectance"]).pixels == round(0.25 * 65535)).all()
 
 
 @pytest.mark.parametrize("decompose", [False, True])

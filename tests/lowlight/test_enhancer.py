@@ -1,16 +1,19 @@
 """The enhancer: kinds, shapes, identity, highlights, good photos, noise."""
 
 import io
+import struct
+import tracemalloc
+import zlib
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
-from PIL import Image, ImageCms
+from PIL import Image, ImageCms, ImageOps
 
 from lowlight.scenes import dark_scene, darkened, inks_profile, photo, psnr
 from tecu.lowlight import Enhancer, enhance
-from tecu.lowlight.files import read_photo
+from tecu.lowlight.files import Photo, encode_photo, read_photo
 from tecu.metrics import ssim
 
 DARK = dark_scene()
@@ -160,6 +163,16 @@ def test_colours_keep_their_order():
     before = DARK.astype(int)
     for a, b in ((0, 1), (1, 2), (0, 2)):
         assert np.all((result[..., a] >= result[..., b])[before[..., a] >= before[..., b]])
+
+
+def test_decompose_holds_little_beside_the_layers():
+    large = np.tile(DARK, (1 + 1500 // DARK.shape[0], 1 + 2000 // DARK.shape[1], 1))
+    Enhancer().decompose(DARK)  # what is loaded once
+    tracemalloc.start()
+    parts = Enhancer().decompose(large)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 1.5 * (parts.illumination.nbytes + parts.reflectance.nbytes)
 
 
 def test_decompose_gives_parts_that_multiply_to_the_picture():
@@ -325,6 +338,51 @@ def test_a_pil_image_becomes_what_its_file_becomes():
     for image, options in kinds:
         pil, file = opened(image, "TIFF", **options)
         np.testing.assert_array_equal(np.asarray(enhance(pil, strength=0)), read_photo(file).pixels)
+
+
+@pytest.mark.parametrize("mode", ["1", "L", "P", "RGB"])
+def test_a_pil_image_keeps_the_colour_that_is_invisible(mode):
+    image = Image.fromarray(DARK).convert(mode)
+    key = image.getpixel((5, 7))
+    pil, file = opened(image, "PNG", transparency=key)
+    photo = read_photo(file)
+    assert photo.alpha[7, 5] == 0
+    for strength in (0, 1):
+        result = enhance(pil, strength=strength)
+        assert result.mode == ("LA" if mode in "1L" else "RGBA")
+        np.testing.assert_array_equal(np.asarray(result)[..., -1], photo.alpha)
+
+
+def test_a_pil_image_of_colour_cut_to_8_bits_keeps_the_invisible_one():
+    levels = np.full((6, 7, 3), 40_000, np.uint16)
+    levels[2, 3] = 50_000
+    file, key = encode_photo(Photo(levels), "PNG")[0], b"tRNS" + struct.pack(">3H", 50_000, 50_000, 50_000)
+    at = file.index(b"IDAT") - 4
+    file = file[:at] + struct.pack(">I", 6) + key + struct.pack(">I", zlib.crc32(key)) + file[at:]
+    alpha = np.asarray(enhance(Image.open(io.BytesIO(file)), strength=0))[..., 3]
+    np.testing.assert_array_equal(alpha == 0, levels[..., 0] == 50_000)
+
+
+@pytest.mark.parametrize("format", ["TIFF", "JPEG", "PNG"])
+def test_a_pil_image_keeps_its_exif(format):
+    tags = Image.Exif()
+    tags[0x013B] = "Ada"
+    tags.get_ifd(0x8769)[0x9003] = "2024:05:06 07:08:09"
+    result = enhance(opened(Image.fromarray(DARK), format, exif=tags.tobytes())[0])
+    again = opened(result, "JPEG", exif=result.info["exif"])[0].getexif()
+    assert again[0x013B] == "Ada"
+    assert again.get_ifd(0x8769)[0x9003] == "2024:05:06 07:08:09"
+    assert not {256, 257, 273, 279} & set(again)  # how the TIFF's pixels were stored
+
+
+@pytest.mark.parametrize("format", ["TIFF", "PNG"])
+def test_a_turned_pil_image_is_turned_once(format):
+    tags = Image.Exif()
+    tags[0x0112] = 6
+    given = opened(Image.fromarray(DARK), format, exif=tags)[0]
+    result = enhance(given, strength=0)
+    seen = opened(result, "PNG", exif=result.info.get("exif", b""))[0]
+    np.testing.assert_array_equal(np.asarray(ImageOps.exif_transpose(seen)), np.rot90(DARK, -1))
 
 
 def test_no_profile_is_kept_of_colours_that_were_left():

@@ -10,6 +10,7 @@ from PIL import Image, ImageOps
 from skimage import data
 from skimage import io as skio
 
+from tecu.lowlight import enhance
 from tecu.lowlight.files import Photo, PhotoError, encode_photo, read_photo, write_photo
 from tecu.lowlight.grid import LARGE
 from tecu.metrics import psnr
@@ -230,6 +231,32 @@ def test_one_transparent_colour_becomes_alpha(mode):
     assert np.array_equal(photo.pixels, np.asarray(image))
     assert photo.alpha[7, 5] == 0
     assert photo.alpha.max() == 255
+
+
+def packed_grey(levels, bits, key):
+    """A PNG file of ``levels (rows, columns)`` of 1, 2 or 4 bits, of which those of the level ``key`` hide."""
+
+    def chunk(kind, content):
+        return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
+
+    rows, columns = levels.shape
+    single = (levels[..., None] >> np.arange(bits)[::-1]) & 1
+    lines = np.packbits(single.reshape(rows, -1).astype(np.uint8), axis=1)
+    packed = zlib.compress(b"".join(b"\0" + line.tobytes() for line in lines))
+    head = struct.pack(">IIBBBBB", columns, rows, bits, 0, 0, 0, 0)
+    chunks = [(b"IHDR", head), (b"tRNS", struct.pack(">H", key)), (b"IDAT", packed), (b"IEND", b"")]
+    return b"\x89PNG\r\n\x1a\n" + b"".join(chunk(*one) for one in chunks)
+
+
+@pytest.mark.parametrize("bits", [1, 2, 4])
+def test_a_transparent_level_of_few_bits_hides_its_pixels(bits):
+    levels = RNG.integers(0, 2**bits, (9, 13))
+    for key in range(2**bits):
+        photo = read_photo(packed_grey(levels, bits, key))
+        assert np.array_equal(photo.alpha == 0, levels == key)
+        assert np.array_equal(photo.pixels, levels * (255 // (2**bits - 1)))
+        pil = Image.open(io.BytesIO(packed_grey(levels, bits, key)))
+        assert np.array_equal(np.asarray(enhance(pil, strength=0))[..., 1], photo.alpha)
 
 
 def test_first_of_several_pictures():

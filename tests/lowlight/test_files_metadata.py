@@ -11,6 +11,7 @@ from skimage import data
 
 from lowlight.scenes import inks_profile
 from tecu.lowlight.files import Metadata, Photo, encode_photo, read_photo, write_photo
+from tecu.lowlight.files.metadata import read_metadata
 
 PHOTO = data.astronaut()[40:100, 150:240]
 PROFILE = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
@@ -191,6 +192,25 @@ def test_cmyk_goes_through_its_profile_and_drops_it():
     assert photo.pixels.shape == PHOTO.shape
 
 
+GREY_PROFILE = PROFILE[:16] + b"GRAY" + PROFILE[20:]
+
+
+@pytest.mark.parametrize("alpha", [False, True])
+@pytest.mark.parametrize("bits", [8, 16])
+@pytest.mark.parametrize("target", KEEPS_EXIF)
+def test_a_profile_of_grey_stays_with_grey(target, bits, alpha):
+    grey = PHOTO[..., 0].astype(f"u{bits // 8}")
+    photo = Photo(grey, grey[::-1] if alpha else None, Metadata(icc=GREY_PROFILE))
+    file, notes = encode_photo(photo, target)
+    image = Image.open(io.BytesIO(file))
+    in_colour = image.mode in ("RGB", "RGBA")
+    # 16-bit grey with transparency comes back as 8-bit RGBA from Pillow: the file's own word counts
+    in_colour = in_colour and not (target == "PNG" and file[25] == 4)
+    assert ("icc_profile" in image.info) is not in_colour
+    assert any("profile" in note for note in notes) is in_colour
+    assert image.info.get("icc_profile", GREY_PROFILE) == GREY_PROFILE
+
+
 def test_inks_are_taken_for_the_colours_that_the_profile_gives_them():
     out = io.BytesIO()
     Image.new("CMYK", (8, 8), (255, 0, 0, 0)).save(out, "TIFF", icc_profile=inks_profile())
@@ -212,6 +232,48 @@ def test_sixteen_bit_files_are_turned_too(orientation, packed):
     tags[ExifTags.Base.Orientation] = orientation
     turned, _ = encode_photo(Photo(deep, metadata=Metadata(exif=tags.tobytes())), "PNG")
     assert np.array_equal(read_photo(turned).pixels, expected)
+
+
+ARTIST, OWNER = 0x013B, 0xA430  # one among the picture's own tags, one in the table of the camera's
+TEXTS = ["© Müller".encode("latin-1"), "Jörg Müller, 東京".encode()]
+
+
+def with_texts(text, note=4):
+    """EXIF data as another program writes it: Pillow writes letters of the same number, here replaced by ``text``."""
+    tags, letters = exif(), "#" * len(text)
+    inner = tags.get_ifd(ExifTags.IFD.Exif)
+    tags[ARTIST], inner[OWNER], inner[NOTE] = letters, letters, bytes(note)
+    return tags.tobytes().replace(letters.encode(), text)
+
+
+def texts(image):
+    """The bytes of artist and owner, which Pillow reads as so many letters."""
+    tags = image.getexif()
+    return [text.encode("latin-1") for text in (tags[ARTIST], tags.get_ifd(ExifTags.IFD.Exif)[OWNER])]
+
+
+@pytest.mark.parametrize("note", [4, 90_000], ids=["short", "too long for a JPEG"])
+@pytest.mark.parametrize("target", KEEPS_EXIF)
+@pytest.mark.parametrize("text", TEXTS, ids=["Latin-1", "UTF-8"])
+def test_texts_keep_their_bytes_in_every_format(text, target, note):
+    out = io.BytesIO()
+    Image.fromarray(PHOTO).save(out, "PNG", exif=with_texts(text, note))
+    photo = read_photo(out.getvalue())
+    assert texts(reopened(photo, target)) == [text, text]
+    again = read_photo(encode_photo(photo, target)[0])
+    assert texts(reopened(again, "JPEG")) == [text, text]
+    if target in ("PNG", "TIFF"):
+        assert texts(reopened(photo.with_pixels(photo.pixels.astype(np.uint16)), target)) == [text, text]
+
+
+def test_texts_that_came_from_no_file_are_written_as_utf8():
+    tags, out = exif(), io.BytesIO()
+    tags[ARTIST] = "東京"
+    image = Image.fromarray(PHOTO)
+    image.getexif().update(tags)
+    exif_bytes = read_metadata(image)[0].exif
+    Image.fromarray(PHOTO).save(out, "JPEG", exif=exif_bytes)
+    assert Image.open(out).getexif()[ARTIST].encode("latin-1") == "東京".encode()
 
 
 def long_exif(length, tag=NOTE):

@@ -122,6 +122,34 @@ def test_a_broken_photo_is_named_before_the_training(folder, tmp_path, capsys, c
     assert not (tmp_path / "model.onnx").exists()
 
 
+def test_training_sees_photos_as_enhance_does(folder):
+    pytest.importorskip("torch")
+    from tecu.lowlight.training import load_photos
+
+    picture, turned = np.ascontiguousarray(photo()[:90, :120]), Image.Exif()
+    turned[0x0112] = 6
+    Image.fromarray(picture).save(folder / "3.png", exif=turned)
+    Image.fromarray(picture[..., 0].astype(np.uint16) * 257).save(folder / "4.png")
+    Image.fromarray(picture[..., 0].astype(np.uint16) * 257).save(folder / "5.tif")
+    loaded = {one.name: one.pixels for one in load_photos(folder)}
+    np.testing.assert_array_equal(loaded["3.png"], np.rot90(picture, -1))
+    for name in ("4.png", "5.tif"):
+        np.testing.assert_array_equal(loaded[name], np.repeat(picture[..., :1], 3, axis=2))
+
+
+def test_training_leaves_out_what_enhance_leaves_out(folder):
+    pytest.importorskip("torch")
+    from tecu.lowlight.training import load_photos
+
+    seen = [one.name for one in load_photos(folder)]
+    (folder / "._0.png").write_bytes(b"what a Mac notes of 0.png")
+    (folder / ".deleted").mkdir()
+    (folder / ".deleted" / "9.jpg").write_bytes(b"half a file")
+    (folder / "album.jpg").mkdir()
+    Image.fromarray(photo()).save(folder / "album.jpg" / "inner.png")
+    assert [one.name for one in load_photos(folder)] == [*seen, "inner.png"]
+
+
 def test_checkpoints_of_a_training_are_data_and_checked(folder, tmp_path):
     torch = pytest.importorskip("torch")
     from tecu.lowlight.training import Settings, load_photos, train

@@ -101,6 +101,17 @@ def test_loe_ignores_a_rising_curve_and_sees_a_falling_one():
     assert loe(255 - image, image) > 0.8 * image.size
 
 
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_loe_has_no_figure_for_values_that_are_not_finite(value):
+    whole = np.linspace(0, 1, 3600).reshape(60, 60)
+    broken = whole.copy()
+    broken[7, 9] = value
+    with pytest.raises(ValueError, match="image holds values that are not finite"):
+        loe(broken, whole)
+    with pytest.raises(ValueError, match="reference holds values that are not finite"):
+        loe(whole, broken)
+
+
 def test_loe_of_a_panorama_is_bounded_in_work():
     strip = np.tile(GREY[:60], (1, 60))
     assert loe(strip, strip) == 0.0

@@ -200,16 +200,24 @@ def _write_parts(enhancer: Any, photo: Photo, target: str, settings: Settings) -
     parts = enhancer.decompose(visible_pixels(photo.alpha, photo.pixels))
     extra: dict[str, Any] = {}
     for name in PARTS:
-        values = np.asarray(getattr(parts, name), dtype=np.float64)
+        values = np.asarray(getattr(parts, name))
         values = values[..., 0] if values.ndim == 3 and values.shape[2] == 1 else values
         path = part_path(target, name)
-        samples = np.rint(65535 * np.clip(values, 0, 1)).astype(np.uint16)
-        write_photo(Photo(samples), path, overwrite=settings.overwrite or settings.skip_existing)
+        write_photo(Photo(_sixteen_bits(values)), path, overwrite=settings.overwrite or settings.skip_existing)
         extra[name] = path
     certificate = getattr(parts, "certificate", None)
     if certificate is not None:
         extra["certificate"] = {"holds": bool(certificate.holds), "verdict": str(certificate.verdict.value)}
     return extra
+
+
+def _sixteen_bits(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """``round(65535 values)``, a strip of rows at a time: in double precision the whole would fill memory."""
+    samples = np.empty(values.shape, np.uint16)
+    for top in range(0, len(values), 64):
+        rows = slice(top, top + 64)
+        samples[rows] = np.rint(65535 * np.clip(values[rows].astype(np.float64), 0, 1))
+    return samples
 
 
 # ---- many files ----

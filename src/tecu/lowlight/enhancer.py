@@ -26,7 +26,7 @@ from tecu.lowlight.grid import enlarge, following, shrink, whitepoint
 from tecu.lowlight.images import pictures, through
 from tecu.lowlight.model import HEADROOM, MODELS, Decomposition, decompose, illumination
 from tecu.lowlight.network import Network, Proposal, default_network
-from tecu.lowlight.render import render
+from tecu.lowlight.render import STRIP, render
 from tecu.lowlight.tone import highlights_of
 
 Pixels = np.ndarray[Any, Any]
@@ -142,11 +142,7 @@ class Enhancer:
         pixels = self._one(image, "decompose")
         scene, parts = self._found(pixels)
         exposure = self._exposure(scene, parts.illumination)
-        observed = pixels.astype(np.float32) / np.float32(whitepoint(pixels.dtype))
-        light = exposure.light(
-            observed, *(enlarge(plane, pixels.shape[:2]) for plane in (exposure.slope, exposure.offset))
-        )
-        reflectance = observed / light[..., None]
+        light, reflectance = _layers(pixels, exposure)
         if np.ndim(image) == 2:
             reflectance = reflectance[..., 0]
         return Parts(light, reflectance, parts.certificate, parts.history)
@@ -233,6 +229,19 @@ class Enhancer:
         plain = observed[..., 0] if pixels.shape[2] == 1 else observed
         result = np.asarray(self._classical(plain)).reshape(observed.shape)
         return finished(tone.at_strength(observed, result, self.strength), pixels)
+
+
+def _layers(pixels: Pixels, exposure: Exposure) -> tuple[Pixels, Pixels]:
+    """``I`` and ``R = O / I`` at the size of the picture, strip by strip: of a large one, copies would fill memory."""
+    shape, white = pixels.shape[:2], np.float32(whitepoint(pixels.dtype))
+    light, reflectance = np.empty(shape, np.float32), np.empty(pixels.shape, np.float32)
+    for top in range(0, shape[0], STRIP):
+        rows = slice(top, min(top + STRIP, shape[0]))
+        observed = pixels[rows].astype(np.float32) / white
+        planes = (enlarge(plane, shape, rows) for plane in (exposure.slope, exposure.offset))
+        light[rows] = exposure.light(observed, *planes)
+        reflectance[rows] = observed / light[rows, :, None]
+    return light, reflectance
 
 
 def enhance(image: Any, strength: float = 1.0) -> Any:

@@ -13,7 +13,7 @@ Pixels = np.ndarray[Any, Any]
 Picture = Callable[[Pixels], Pixels]
 
 KINDS = "uint8, uint16, or floats in [0, 1]"
-SAID = ("icc_profile", "exif", "dpi")  # of a PIL image
+SAID = ("icc_profile", "dpi")  # of a PIL image
 SHAPES = "height x width, height x width x channels (1 to 4), or a batch of the latter"
 
 
@@ -122,9 +122,12 @@ def _is_pil(image: Any) -> bool:
 def _through_pil(image: Any, work: Picture) -> Any:
     """A PIL image keeps its mode where that has levels of grey or colour; other modes become the nearest such.
 
-    What it says of itself (colour profile, EXIF, resolution) goes along, but no profile of colours that it left.
+    What it says of itself (colour profile, EXIF, resolution) goes along, but no profile of colours that it left. A
+    colour that is to be invisible becomes transparency: other pixels may come to have it.
     """
     from PIL import Image
+
+    from tecu.lowlight.files.metadata import exif_of
 
     mode, said = image.mode, {key: image.info[key] for key in SAID if key in image.info}
     if mode == "I":
@@ -134,10 +137,17 @@ def _through_pil(image: Any, work: Picture) -> Any:
     elif mode == "F":
         result = Image.fromarray(_through_array(np.asarray(image), work))
     else:
-        from tecu.lowlight.files.samples import samples_of
+        from tecu.lowlight.files.samples import colour_key, keyed_alpha, samples_of
 
+        key = colour_key(image)
+        if key is not None and max(key) > 255:
+            key = tuple(value >> 8 for value in key)  # of 16-bit colour Pillow keeps the high bytes, and the whole key
         samples, profile, _ = samples_of(image, said.pop("icc_profile", None))
         said |= {} if profile is None else {"icc_profile": profile}
+        if key is not None and (alpha := keyed_alpha(samples, key)) is not None:
+            samples = np.dstack([samples, alpha])
         result = Image.fromarray(_through_array(samples, work))
+    if (exif := exif_of(image)) is not None:
+        said["exif"] = exif
     result.info.update(said)
     return result

@@ -31,6 +31,9 @@ def loe(image: Any, reference: Any) -> float:
     first, second = as_image(image, "image"), as_image(reference, "reference")
     if first.shape[:2] != second.shape[:2]:
         raise ValueError(f"image and reference differ in size: {first.shape[:2]} and {second.shape[:2]}")
+    for array, name in ((first, "image"), (second, "reference")):
+        if array.dtype.kind == "f" and not np.all(np.isfinite(array)):
+            raise ValueError(f"loe: {name} holds values that are not finite")
     a, b = _lightness(first), _lightness(second)
     differing, step = 0, max(1, _CHUNK // a.size)
     for start in range(0, a.size, step):

@@ -39,22 +39,64 @@ def read_metadata(image: Image.Image) -> tuple[Metadata, int, list[str]]:
     return Metadata(exif or None, icc, _resolution(image)), orientation, notes
 
 
-def _clean(tags: Image.Exif, size: tuple[int, int]) -> bytes:
-    """The tags as bytes: of the upright ``size``, without thumbnail (Pillow writes none) and a TIFF's storage tags."""
+class _Bytewise(str):
+    """Text whose letters are the bytes of the file, as Pillow reads it: written, it gives those bytes again.
+
+    Pillow itself writes ASCII and turns other letters into question marks. (Plain bytes would change a tag's type.)
+    """
+
+    def encode(self, encoding: str = "latin-1", errors: str = "strict") -> bytes:
+        try:
+            return super().encode("latin-1")
+        except UnicodeEncodeError:  # text that was read from no file
+            return super().encode("utf-8")
+
+
+def _bytewise(value: Any) -> Any:
+    """The value of a tag, or of a table of tags, with its texts to be written byte by byte."""
+    if isinstance(value, dict):
+        return {tag: _bytewise(inner) for tag, inner in value.items()}
+    if isinstance(value, tuple):
+        return tuple(map(_bytewise, value))
+    return _Bytewise(value) if isinstance(value, str) else value
+
+
+def loaded(exif: bytes) -> Image.Exif:
+    """The tags in ``exif``, those of camera and place as tables, with texts that survive to be written again."""
+    tags = Image.Exif()
+    tags.load(exif)
+    for tag in list(tags):
+        tags[tag] = _bytewise(dict(tags.get_ifd(tag)) if tag in (EXIF_IFD, GPS_IFD) else tags[tag])
+    return tags
+
+
+def exif_of(image: Image.Image) -> bytes | None:
+    """What the loaded ``image``, which is to stay turned as it is, holds as EXIF: of a TIFF, its tags on the photo."""
+    if isinstance(held := image.info.get("exif"), bytes):
+        return held
+    try:
+        tags = image.getexif()
+        return _clean(tags, image.size, tags.get(ORIENTATION, 1)) or None
+    except Exception:  # as above
+        return None
+
+
+def _clean(tags: Image.Exif, size: tuple[int, int], orientation: int = 1) -> bytes:
+    """The tags as bytes: of this size, without thumbnail (Pillow writes none) and a TIFF's storage tags."""
     kept = Image.Exif()
     for tag, value in tags.items():
         if tag not in STRUCTURE and tag not in (ORIENTATION, EXIF_IFD, GPS_IFD):
-            kept[tag] = value
+            kept[tag] = _bytewise(value)
     for ifd in (EXIF_IFD, GPS_IFD):
         values = {tag: value for tag, value in tags.get_ifd(ifd).items() if tag != INTEROPERABILITY}
         if ifd == EXIF_IFD:
             values |= {tag: side for tag, side in zip((WIDTH, HEIGHT), size, strict=True) if tag in values}
         if values:
-            kept[ifd] = values
-    if not kept:
+            kept[ifd] = _bytewise(values)
+    if not kept and orientation == 1:
         return b""
     if ORIENTATION in tags:
-        kept[ORIENTATION] = 1
+        kept[ORIENTATION] = orientation
     return kept.tobytes()
 
 
@@ -63,11 +105,7 @@ def shortened(exif: bytes, most: int = JPEG_EXIF) -> tuple[bytes, list[str]]:
     excess = len(exif) - most
     if excess <= 0:
         return exif, []
-    tags = Image.Exif()
-    tags.load(exif)
-    for ifd in (EXIF_IFD, GPS_IFD):
-        if ifd in tags:
-            tags[ifd] = dict(tags.get_ifd(ifd))
+    tags = loaded(exif)
     places = [tags, *(tags[ifd] for ifd in (EXIF_IFD, GPS_IFD) if ifd in tags)]
     lengths = [(tag == MAKER_NOTE, _length(place[tag]), n, tag) for n, place in enumerate(places) for tag in place]
     dropped = []

@@ -8,10 +8,10 @@ import zlib
 from collections.abc import Iterator
 
 import numpy as np
-from PIL import Image, TiffImagePlugin
+from PIL import TiffImagePlugin
 
 from tecu.lowlight.files.errors import UnwritableFile
-from tecu.lowlight.files.metadata import EXIF_IFD, GPS_IFD
+from tecu.lowlight.files.metadata import loaded
 from tecu.lowlight.files.photo import Metadata, Pixels
 from tecu.lowlight.files.png_colour import fitting_chunks
 
@@ -80,10 +80,8 @@ def encode_tiff(samples: Pixels, metadata: Metadata) -> bytes:
         raise UnwritableFile("a TIFF file holds at most 4 GB; choose PNG")
     tags = TiffImagePlugin.ImageFileDirectory_v2(prefix=b"II")
     if metadata.exif:
-        exif = Image.Exif()
-        exif.load(metadata.exif)
-        for tag, value in exif.items():
-            tags[tag] = exif.get_ifd(tag) if tag in (EXIF_IFD, GPS_IFD) else value
+        for tag, value in loaded(metadata.exif).items():
+            tags[tag] = value
     tags[256], tags[257], tags[258] = columns, rows, (8 * samples.dtype.itemsize,) * channels
     tags[259], tags[262], tags[317] = 8, 2 if channels >= 3 else 1, 2
     tags[277], tags[278], tags[273], tags[279] = channels, _ROWS, tuple(offsets), tuple(map(len, strips))

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import PurePath
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import numpy as np
 from PIL import Image, ImageFile, UnidentifiedImageError
@@ -20,7 +20,7 @@ from tecu.lowlight.files.errors import PhotoError, UnreadableFile, shown
 from tecu.lowlight.files.metadata import read_metadata, upright
 from tecu.lowlight.files.photo import Encoding, Photo, Pixels
 from tecu.lowlight.files.png_colour import colour_chunks
-from tecu.lowlight.files.samples import is_large_colour, samples_of, tiff_has_floats
+from tecu.lowlight.files.samples import colour_key, is_large_colour, keyed_alpha, samples_of, tiff_has_floats
 from tecu.lowlight.files.sixteen import is_sixteen_bit_colour, read_sixteen
 
 MAX_PIXELS = 200_000_000
@@ -134,14 +134,15 @@ def _by_pillow(image: ImageFile.ImageFile, file: BinaryIO, name: str, start: int
             return _open(file, name)
 
         samples = read_sixteen(image, reopen)
-        return _photo(image, _encoding(image, file, start), notes, samples)
+        return _photo(image, _encoding(image, file, start), notes, samples, colour_key(image))
     _refuse_unusual(image, name)
+    key = colour_key(image)
     if is_large_colour(image) and image.format in zero_copy.FORMATS:
         whole = zero_copy.decoded(image)
         if whole is not None:
-            return _photo(image, _encoding(image, file, start), notes, whole[..., :3])
+            return _photo(image, _encoding(image, file, start), notes, whole[..., :3], key)
     image.load()
-    return _photo(image, _encoding(image, file, start), notes)
+    return _photo(image, _encoding(image, file, start), notes, key=key)
 
 
 def _open(file: BinaryIO, name: str) -> ImageFile.ImageFile:
@@ -178,7 +179,13 @@ def _not_read(name: str, kind: str) -> UnreadableFile:
     return UnreadableFile(f"{name} has {kind} pixels; 8 and 16 bits a channel in grey, RGB or CMYK are read")
 
 
-def _photo(image: Image.Image, encoding: Encoding, notes: list[str], samples: Pixels | None = None) -> Photo:
+def _photo(
+    image: Image.Image,
+    encoding: Encoding,
+    notes: list[str],
+    samples: Pixels | None = None,
+    key: tuple[int, ...] | None = None,
+) -> Photo:
     metadata, orientation, dropped = read_metadata(image)
     if samples is None:
         samples, icc, changed = samples_of(image, metadata.icc)
@@ -192,18 +199,9 @@ def _photo(image: Image.Image, encoding: Encoding, notes: list[str], samples: Pi
         pixels = samples if samples.shape[2] == 3 else np.ascontiguousarray(samples[..., :3])
         pixels = np.ascontiguousarray(samples[..., 0]) if colours == 1 else pixels
         alpha = np.ascontiguousarray(samples[..., -1]) if samples.shape[2] > colours else None
-    if alpha is None and (key := image.info.get("transparency")) is not None and image.mode != "P":
-        alpha = _keyed_alpha(pixels, key)
+    if alpha is None and key is not None:
+        alpha = keyed_alpha(pixels, key)
     return Photo(pixels, alpha, metadata, encoding, (*notes, *dropped))
-
-
-def _keyed_alpha(pixels: Pixels, key: Any) -> Pixels | None:
-    """Transparency given as one colour that is to be invisible."""
-    colour = np.atleast_1d(np.asarray(key))
-    if colour.dtype.kind not in "iu" or colour.shape != (1 if pixels.ndim == 2 else 3,):
-        return None
-    hidden = pixels == colour if pixels.ndim == 2 else np.all(pixels == colour, axis=2)
-    return np.where(hidden, 0, np.iinfo(pixels.dtype).max).astype(pixels.dtype)
 
 
 def _encoding(image: ImageFile.ImageFile, file: BinaryIO, start: int) -> Encoding:

@@ -10,6 +10,7 @@ import numpy as np
 from PIL import Image, TiffImagePlugin
 
 from tecu.lowlight.files.photo import Pixels
+from tecu.lowlight.files.sixteen import raw_mode
 from tecu.lowlight.grid import LARGE
 
 SAMPLE_FORMAT = 339
@@ -42,6 +43,31 @@ def samples_of(image: Image.Image, icc: bytes | None) -> tuple[Pixels, bytes | N
 def _of_rgb(icc: bytes | None) -> bytes | None:
     """The profile if it says that it is of RGB colours, as that of a palette or of YCbCr does."""
     return icc if icc is not None and icc[16:20] == b"RGB " else None
+
+
+def colour_key(image: Image.Image) -> tuple[int, ...] | None:
+    """The one colour that is to be invisible, on the scale of the pixels; to be asked before they are loaded.
+
+    Pillow brings grey of 2 and 4 bits to 8 bits, by 85 and by 17, but not the key.
+    """
+    key = image.info.get("transparency")
+    if isinstance(key, int) and image.mode in ("L", "I;16"):
+        return (key * {"L;2": 85, "L;4": 17}.get(raw_mode(image), 1),)
+    if isinstance(key, tuple) and len(key) == 3 and image.mode == "RGB" and all(isinstance(v, int) for v in key):
+        return key
+    return None
+
+
+def keyed_alpha(pixels: Pixels, key: tuple[int, ...]) -> Pixels | None:
+    """Transparency that hides the pixels of the colour ``key``.
+
+    >>> keyed_alpha(np.array([[3, 4]], np.uint8), (3,))
+    array([[  0, 255]], dtype=uint8)
+    """
+    if len(key) != (1 if pixels.ndim == 2 else 3):
+        return None
+    hidden = pixels == key[0] if pixels.ndim == 2 else np.all(pixels == np.array(key), axis=2)
+    return np.where(hidden, 0, np.iinfo(pixels.dtype).max).astype(pixels.dtype)
 
 
 def tiff_has_floats(file: BinaryIO) -> bool:

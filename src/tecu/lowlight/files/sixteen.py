@@ -10,16 +10,17 @@ import sys
 from collections.abc import Callable
 
 import numpy as np
-from PIL import ImageFile
+from PIL import Image, ImageFile
 
 from tecu.lowlight.files.photo import Pixels
 
 _BIG, _LITTLE = "16B", "16L"
 
 
-def raw_mode(image: ImageFile.ImageFile) -> str:
-    """How the file's samples are laid out, in Pillow's words: ``"RGB;16B"``, say; ``""`` if unknown."""
-    args = image.tile[0].args if image.tile else ""
+def raw_mode(image: Image.Image) -> str:
+    """How the file's samples are laid out, in Pillow's words: ``"RGB;16B"``, say; ``""`` if unknown or loaded."""
+    tile = getattr(image, "tile", None)
+    args = tile[0].args if tile else ""
     args = args[0] if isinstance(args, tuple) and args else args
     return args if isinstance(args, str) else ""
 

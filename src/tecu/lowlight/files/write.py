@@ -13,7 +13,7 @@ from PIL import Image
 
 from tecu.lowlight.files.atomic import write_bytes
 from tecu.lowlight.files.errors import UnwritableFile, shown
-from tecu.lowlight.files.metadata import JPEG_EXIF, save_options, shortened
+from tecu.lowlight.files.metadata import JPEG_EXIF, loaded, save_options, shortened
 from tecu.lowlight.files.pack import encode_png, encode_tiff
 from tecu.lowlight.files.photo import Encoding, Metadata, Photo, Pixels
 from tecu.lowlight.files.png_colour import lost_elsewhere
@@ -85,13 +85,16 @@ def encode_photo(
         metadata = replace(metadata, exif=exif)
         if dropped:
             notes.append(f"JPEG holds {JPEG_EXIF:,} bytes of EXIF data: {', '.join(dropped)} had to be dropped")
+    if _is_of_grey(metadata.icc) and _stores_colour(photo, format):
+        metadata = replace(metadata, icc=None)
+        notes.append(f"the ICC profile is of grey, and {format} holds the picture in RGB: it was dropped")
     if format == "TIFF":
         return encode_tiff(_joined(photo.pixels, photo.alpha), metadata), tuple(notes)
     if format == "PNG" and photo.bits == 16:
-        return encode_png(_joined(photo.pixels, photo.alpha), metadata), ()
+        return encode_png(_joined(photo.pixels, photo.alpha), metadata), tuple(notes)
     pixels, alpha = photo.pixels, photo.alpha
     if photo.bits == 16:
-        pixels, alpha = _eight(pixels), None if alpha is None else _eight(alpha)
+        pixels, alpha = eight_bits(pixels), None if alpha is None else eight_bits(alpha)
         notes.append(f"{format} holds 8 bits a channel: the other 8 were rounded away")
     if alpha is not None and format in ("JPEG", "BMP"):
         pixels, alpha = _on_white(pixels, alpha), None
@@ -101,6 +104,17 @@ def encode_photo(
     samples = _joined(pixels, alpha)
     image = _image(samples, format)
     return _save(image, format, photo.encoding, metadata, name), tuple(notes)
+
+
+def _is_of_grey(icc: bytes | None) -> bool:
+    return icc is not None and icc[16:20] == b"GRAY"
+
+
+def _stores_colour(photo: Photo, format: str) -> bool:
+    """Whether the file will have three channels of colour, also for a grey photo."""
+    if photo.pixels.ndim == 3 or format in ("WEBP", "AVIF"):
+        return True
+    return format == "TIFF" and photo.bits == 16 and photo.alpha is not None  # see encode_tiff
 
 
 def _image(samples: Pixels, format: str) -> Image.Image:
@@ -117,6 +131,8 @@ def _save(image: Image.Image, format: str, encoding: Encoding, metadata: Metadat
     options = save_options(metadata) | _options(format, encoding, image.mode.removesuffix("X"))
     out = io.BytesIO()
     try:
+        if format == "AVIF" and metadata.exif:
+            options["exif"] = loaded(metadata.exif)  # Pillow would read the bytes and write them its own way
         image.save(out, format, **options)
     except Exception as error:  # encoders differ in what they raise
         reason = (str(error).splitlines() or [type(error).__name__])[0]
@@ -150,7 +166,7 @@ def _joined(pixels: Pixels, alpha: Pixels | None) -> Pixels:
     return colour if alpha is None else np.concatenate([colour, alpha[..., np.newaxis]], axis=2)
 
 
-def _eight(samples: Pixels) -> Pixels:
+def eight_bits(samples: Pixels) -> Pixels:
     """``round(x / 257)``, which maps 65535 to 255."""
     return ((samples.astype(np.uint32) + 128) // 257).astype(np.uint8)
 

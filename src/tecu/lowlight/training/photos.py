@@ -10,6 +10,9 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
+from tecu.lowlight.files import PhotoError, read_photo
+from tecu.lowlight.files.write import eight_bits
+
 SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".tif", ".tiff", ".webp", ".bmp"})
 LONGEST_SIDE = 1280
 LICENCE_FILE = "licences.csv"
@@ -29,8 +32,9 @@ class Photo:
 def load_photos(folder: str | Path) -> list[Photo]:
     """The photos below ``folder`` in the order of their names, each at most 1280 pixels long.
 
-    A file ``licences.csv`` in the folder (columns ``file``, ``licence``, ``author``, ``source``) tells the licence
-    of each photo; it ends up in the model's card.
+    As in ``tecu enhance``, hidden names and folders with the name of a picture are left out. A file ``licences.csv`` in
+    the folder (columns ``file``, ``licence``, ``author``, ``source``) tells the licence of each photo; it ends up in
+    the model's card.
     """
     folder = Path(folder)
     if not folder.is_dir():
@@ -38,7 +42,8 @@ def load_photos(folder: str | Path) -> list[Photo]:
     stated = _licences(folder / LICENCE_FILE)
     photos = []
     for path in sorted(folder.rglob("*")):
-        if path.suffix.lower() not in SUFFIXES:
+        hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)
+        if hidden or path.suffix.lower() not in SUFFIXES or path.is_dir():
             continue
         row = stated.get(path.name, {})
         photos.append(
@@ -64,10 +69,10 @@ def _licences(path: Path) -> dict[str, dict[str, str]]:
 
 def _pixels(path: Path) -> np.ndarray[Any, Any]:
     try:
-        with Image.open(path) as image:
-            rgb = image.convert("RGB")
-    except Exception as error:  # decoders differ in what they raise
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
-        raise ValueError(f"photos: {str(path)!r} cannot be read: {reason}") from error
+        pixels = read_photo(path).pixels
+    except PhotoError as error:
+        raise ValueError(f"photos: {str(path)!r} cannot be read: {error}") from error
+    eight = pixels if pixels.dtype == np.uint8 else eight_bits(pixels)
+    rgb = Image.fromarray(eight).convert("RGB")
     rgb.thumbnail((LONGEST_SIDE, LONGEST_SIDE), Image.Resampling.LANCZOS)
     return np.asarray(rgb, dtype=np.uint8)
