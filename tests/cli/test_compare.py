@@ -122,12 +122,12 @@ def test_a_page_that_cannot_be_written_gives_5(folder, capsys):
 def test_a_missing_part_gives_3(folder, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "jinja2", None)
     assert main(["compare", "good.png", "dark.png", "-o", "page.html"]) == 3
-    assert "pip install tecu[report]" in capsys.readouterr().err
+    assert "pip install 'tecu[report]'" in capsys.readouterr().err
     assert main(["enhance", "dark.png", "-o", "out.png", "--report", "page.html"]) == 3
-    assert "pip install tecu[report]" in capsys.readouterr().err
+    assert "pip install 'tecu[report]'" in capsys.readouterr().err
     assert not (folder / "out.png").exists()
     assert main(["dictionary", "fit", "X.npy", "-o", "model.npz", "--report", "page.html"]) == 3
-    assert "pip install tecu[report]" in capsys.readouterr().err
+    assert "pip install 'tecu[report]'" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

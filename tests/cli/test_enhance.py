@@ -260,7 +260,7 @@ def test_missing_parts_give_3(photo, tmp_path, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "rawpy", None)
     (tmp_path / "a.dng").write_bytes(b"II*\0" + bytes(50))
     assert main(["enhance", str(tmp_path / "a.dng"), "-o", str(tmp_path / "out/")]) == 3
-    assert "install tecu[raw]" in capsys.readouterr().err
+    assert "pip install 'tecu[raw]'" in capsys.readouterr().err
     monkeypatch.setenv("PATH", str(tmp_path))
     (tmp_path / "clip.mp4").write_bytes(b"x")
     assert main(["enhance", str(tmp_path / "clip.mp4")]) == 3

@@ -10,6 +10,7 @@ import pytest
 
 import tecu
 from tecu import couplings, report, stop, strategies, terms
+from tecu.extras import how_to_get
 
 
 class Outline(html.parser.HTMLParser):
@@ -160,7 +161,7 @@ def test_a_missing_extra_is_named_in_one_sentence(missing):
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     last = run.stderr.strip().splitlines()[-1]
     assert last.startswith("ImportError:")
-    assert last.endswith("pip install tecu[report]")
+    assert last.endswith(how_to_get("report"))
 
 
 def test_several_runs_on_one_page(result, tmp_path):

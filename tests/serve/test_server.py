@@ -16,6 +16,7 @@ import httpx2 as httpx
 import pytest
 
 from tecu.cli.main import main
+from tecu.extras import how_to_get
 from tecu.serve import Limits, make_app
 from tecu.serve.feed import Feed
 from tecu.serve.server import PageServer, bound
@@ -132,7 +133,7 @@ def test_a_port_that_is_taken_is_told(capsys):
 def test_a_missing_part_is_named(missing, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, missing, None)
     assert main(["serve"]) == 3
-    assert capsys.readouterr().err == "tecu serve needs the extra web: pip install tecu[web]\n"
+    assert capsys.readouterr().err == f"tecu serve needs the extra web: {how_to_get('web')}\n"
 
 
 def test_nothing_is_left_in_the_temporary_folder():

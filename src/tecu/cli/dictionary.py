@@ -16,6 +16,7 @@ from tecu.atomic import escaped, part_beside, shown
 from tecu.cli.main import INPUT_FAILED, PART_MISSING, report_problem
 from tecu.cli.outputs import check_outputs, unread, unwritten
 from tecu.cli.scheduler import connected, scheduler_option
+from tecu.extras import how_to_get
 
 INPUT = click.Path(dir_okay=False, path_type=Path)
 
@@ -224,7 +225,7 @@ def _read(path: Path) -> tuple[Any, list[str] | None] | int:
     try:
         return named_table(path)
     except ImportError as error:
-        part = "zarr: pip install 'tecu[scale]'" if error.name == "zarr" else "pyarrow: pip install pyarrow"
+        part = f"zarr: {how_to_get('scale')}" if error.name == "zarr" else "pyarrow: pip install pyarrow"
         click.echo(f"{shown(path)}: reading {path.suffix} needs {part}", err=True)
         return PART_MISSING
     except MemoryError:

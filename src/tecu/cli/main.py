@@ -19,6 +19,7 @@ from types import FrameType
 import click
 
 from tecu.atomic import REASONS, escaped
+from tecu.extras import how_to_get
 
 BAD_ARGUMENTS, INPUT_FAILED, PART_MISSING, UNWRITABLE, INTERRUPTED = 1, 2, 3, 5, 130
 
@@ -79,7 +80,7 @@ def tecu(ctx: click.Context) -> None:
 def report_problem() -> str | None:
     """A sentence if the extra ``report`` is not installed: found out before hours of work, not after."""
     missing = [name for name in ("matplotlib", "jinja2") if not is_installed(name)]
-    return f"a report needs {' and '.join(missing)}: pip install tecu[report]" if missing else None
+    return f"a report needs {' and '.join(missing)}: {how_to_get('report')}" if missing else None
 
 
 def is_installed(module: str) -> bool:

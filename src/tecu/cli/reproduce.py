@@ -15,6 +15,7 @@ import click
 from tecu.atomic import escaped, reason, shown
 from tecu.cli.main import INPUT_FAILED, PART_MISSING, Unwritable, report_problem
 from tecu.cli.outputs import check_outputs, refuse_inputs, unwritten
+from tecu.extras import how_to_get
 from tecu.lowlight.files.errors import PhotoError
 
 # Each function takes the folder, whether to be quick, and where to say what is going on; it returns the files written.
@@ -83,7 +84,7 @@ def reproduce(
             click.echo(f"{target}: {escaped(str(error))}", err=True)
             return INPUT_FAILED
         except ImportError as error:
-            click.echo(f"{target}: {error}; install the missing part with pip install 'tecu[report]'", err=True)
+            click.echo(f"{target}: {error}; the missing part comes with {how_to_get('report')}", err=True)
             return PART_MISSING
         except OSError as error:
             raise unwritten(error.filename or folder, error) from error

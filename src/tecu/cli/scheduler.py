@@ -11,6 +11,7 @@ import click
 
 from tecu.cli.main import PART_MISSING
 from tecu.cluster import NoWorkers
+from tecu.extras import how_to_get
 
 SECONDS = 10  # that a scheduler may take to answer
 
@@ -37,7 +38,7 @@ def connected(address: str | None) -> Iterator[Any]:
         yield None
         return
     if importlib.util.find_spec("distributed") is None:
-        raise PartMissing("--scheduler needs dask and distributed: pip install 'tecu[scale]'")
+        raise PartMissing(f"--scheduler needs dask and distributed: {how_to_get('scale')}")
     from distributed import Client
 
     try:

@@ -13,9 +13,10 @@ from dataclasses import replace
 import click
 
 from tecu.cli.main import PART_MISSING, is_installed
+from tecu.extras import how_to_get
 
 NEEDED = ("fastapi", "uvicorn")
-MISSING = "tecu serve needs the extra web: pip install tecu[web]"
+MISSING = f"tecu serve needs the extra web: {how_to_get('web')}"
 
 
 @click.command()

@@ -12,6 +12,7 @@ import click
 from tecu.atomic import shown
 from tecu.cli.main import PART_MISSING
 from tecu.cli.outputs import check_outputs, unwritten
+from tecu.extras import how_to_get
 
 if TYPE_CHECKING:
     from tecu.lowlight.training import Progress
@@ -58,7 +59,7 @@ def train(
         from tecu.lowlight import training
         from tecu.lowlight.training.export import export, model_card
     except ImportError as error:
-        click.echo(f"Training needs torch and onnx: pip install 'tecu[train]' ({error})", err=True)
+        click.echo(f"Training needs torch and onnx: {how_to_get('train')}; {error}", err=True)
         return PART_MISSING
     if threads is not None:
         torch.set_num_threads(threads)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tecu.atomic import write_bytes
+from tecu.extras import how_to_get
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,6 @@ def _environment() -> Any:
     try:
         import jinja2
     except ModuleNotFoundError as missing:
-        raise ImportError("a report needs jinja2, which is not installed: pip install tecu[report]") from missing
+        raise ImportError(f"a report needs jinja2, which is not installed: {how_to_get('report')}") from missing
     loader = jinja2.PackageLoader("tecu.report", "templates")
     return jinja2.Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)

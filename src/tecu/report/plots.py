@@ -14,13 +14,15 @@ from typing import Any
 
 import numpy as np
 
+from tecu.extras import how_to_get
+
 try:
     import matplotlib as mpl
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from matplotlib.ticker import MaxNLocator
 except ModuleNotFoundError as missing:
-    raise ImportError("plots need matplotlib, which is not installed: pip install tecu[report]") from missing
+    raise ImportError(f"plots need matplotlib, which is not installed: {how_to_get('report')}") from missing
 
 Column = np.ndarray[Any, np.dtype[np.float64]]
 Columns = Mapping[str, Column]

@@ -8,12 +8,14 @@ from collections.abc import AsyncIterator, Iterable
 from importlib.resources import files
 from typing import Any
 
+from tecu.extras import how_to_get
+
 try:
     from fastapi import FastAPI, Request, Response
     from fastapi.exceptions import RequestValidationError
     from fastapi.responses import JSONResponse, StreamingResponse
 except ModuleNotFoundError as missing:
-    raise ImportError("tecu serve needs the extra web: pip install tecu[web]") from missing
+    raise ImportError(f"tecu serve needs the extra web: {how_to_get('web')}") from missing
 
 from tecu.lowlight.classical import METHODS
 from tecu.lowlight.enhancer import LEAST_HEADROOM, MOST_HEADROOM, STRONGEST

@@ -24,6 +24,7 @@ import numpy as np
 from tecu.dictionary.coding import Matrix
 from tecu.dictionary.parameters import kept_precision
 from tecu.dictionary.validation import require_all_entries
+from tecu.extras import how_to_get
 
 CHUNK_BYTES = 32 << 20
 """Of samples in a chunk, where the data have no chunks of their own that are of use."""
@@ -39,7 +40,7 @@ def require_dask() -> None:
     """Refuse in one sentence if the extra ``scale`` is not installed."""
     missing = [name for name in ("dask", "distributed") if importlib.util.find_spec(name) is None]
     if missing:
-        raise ScalePartMissing(f"data in chunks need {' and '.join(missing)}: pip install 'tecu[scale]'")
+        raise ScalePartMissing(f"data in chunks need {' and '.join(missing)}: {how_to_get('scale')}")
 
 
 def current_client() -> Any:

@@ -18,6 +18,7 @@ import numpy as np
 from tecu.dictionary.chunked.rowwise import Codes, compute, task
 from tecu.dictionary.chunked.samples import Samples, ScalePartMissing
 from tecu.dictionary.chunked.tasks import codes_in
+from tecu.extras import how_to_get
 
 FORMAT = "tecu-codes-1"
 ARRAYS = ("data", "indices", "indptr")
@@ -25,7 +26,7 @@ ARRAYS = ("data", "indices", "indptr")
 
 def _zarr() -> Any:
     if importlib.util.find_spec("zarr") is None:
-        raise ScalePartMissing("codes in a store need zarr: pip install 'tecu[scale]'")
+        raise ScalePartMissing(f"codes in a store need zarr: {how_to_get('scale')}")
     import zarr
 
     return zarr

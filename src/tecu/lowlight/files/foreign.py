@@ -7,6 +7,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from PIL import Image
 
+from tecu.extras import how_to_get
 from tecu.lowlight.files.errors import MissingPart, TooManyPixels, UnreadableFile
 from tecu.lowlight.files.photo import Encoding, Photo
 
@@ -53,7 +54,7 @@ def open_heif(file: BinaryIO, name: str, max_pixels: int) -> Image.Image:
     try:
         import pi_heif
     except ImportError as error:
-        raise MissingPart(f"{name} is a HEIF file; install tecu[heif] to read it") from error
+        raise MissingPart(f"{name} is a HEIF file; to read it, {how_to_get('heif')}") from error
     container: Any = pi_heif.open_heif(file, convert_hdr_to_8bit=True)
     check_size(container.size, name, max_pixels)
     image: Image.Image = container.to_pillow()
@@ -65,7 +66,7 @@ def read_raw(file: BinaryIO, name: str, max_pixels: int) -> Photo:
     try:
         import rawpy
     except ImportError as error:
-        raise MissingPart(f"{name} is a RAW file; install tecu[raw] to read it") from error
+        raise MissingPart(f"{name} is a RAW file; to read it, {how_to_get('raw')}") from error
     try:
         with rawpy.imread(file) as raw:
             check_size((raw.sizes.width, raw.sizes.height), name, max_pixels)
