@@ -14,7 +14,7 @@ from PIL import Image
 
 from serve.open_pages import OpenPage, encoded
 from tecu.cli.main import main
-from tecu.lowlight import Enhancer
+from tecu.lowlight import Enhancer, video
 from tecu.lowlight.files import Photo, encode_photo, read_photo
 from tecu.serve import Limits, pages
 from tecu.serve.limits import Refused
@@ -221,6 +221,29 @@ def test_a_broken_file_says_what_is_wrong_with_it(page, jpeg, content, sentence)
     assert photo["reason"].endswith(".")
     assert "/" not in photo["reason"].replace("w/o", "")  # no path of the server
     assert page.get(f"/photos/{photo['id']}/view").status_code == 409
+
+
+@pytest.mark.parametrize("content", [b"#EXTM3U\nfile:///etc/passwd", "photo"], ids=["playlist", "photo"])
+@pytest.mark.parametrize("name", ["movie.mp4", "movie.MKV"])
+def test_no_upload_reaches_ffmpeg(page, jpeg, monkeypatch, content, name):
+    """Whatever its name and its state: ffmpeg opens the files that a playlist names."""
+    called = []
+    monkeypatch.setattr(video, "enhance_video", lambda *given: called.append(given) or ())
+    photo = page.send(jpeg if content == "photo" else content, name)
+    assert (photo["state"], photo["reason"].startswith(f"{name} has the name of a video")) == ("failed", True)
+    answer = page.get(f"/photos/{photo['id']}/result")
+    assert (answer.status_code, answer.json()["error"]) == (409, photo["reason"])
+    ticket = page.post("/archives", json=[{"id": photo["id"]}]).json()["ticket"]
+    with zipfile.ZipFile(io.BytesIO(page.get(f"/archives/{ticket}").content)) as archive:
+        assert archive.namelist() == ["what-failed.txt"]
+    assert not called
+
+
+@pytest.mark.parametrize("state", ["queued", "failed"])
+def test_only_what_was_read_is_written(page, jpeg, state):
+    photo = page.send(jpeg)
+    page.kept.photos[photo["id"]].state = state
+    assert page.get(f"/photos/{photo['id']}/result").status_code == 409
 
 
 def test_a_broken_file_does_not_cost_the_others(page, jpeg):

@@ -13,7 +13,7 @@ import numpy as np
 
 from tecu.lowlight import Enhancer
 from tecu.lowlight.batch import Settings, process
-from tecu.lowlight.files import Photo, PhotoError, encode_photo, read_photo
+from tecu.lowlight.files import Photo, PhotoError, UnreadableFile, encode_photo, read_photo
 from tecu.lowlight.files.photo import Encoding
 from tecu.lowlight.images import on_visible, visible_pixels
 from tecu.lowlight.plan import Task, plan
@@ -138,8 +138,7 @@ class StoredPhoto:
     @property
     def preview(self) -> Photo:
         """The photo made small; read again if the cache has lost it."""
-        if self.state != "ready":
-            raise Refused(409, self.reason or f"{self.name} is not read yet.")
+        self._demand_ready()
         return self.cache.get((self.id, "preview"), lambda: smaller(self._read()))
 
     def shown(self, look: Look) -> Photo:
@@ -197,6 +196,7 @@ class StoredPhoto:
 
     def write(self, look: Look, folder: Path) -> Path:
         """The result as a file, by the very function that ``tecu enhance`` calls."""
+        self._demand_ready()
         tasks, _ = plan([str(self.path)], None)
         target = folder / Path(tasks[0].target).name
         settings = Settings(
@@ -212,7 +212,17 @@ class StoredPhoto:
             raise Refused(422, self.sentence(outcome.reason or f"{self.path} could not be enhanced"))
         return target
 
+    def _demand_ready(self) -> None:
+        if self.state != "ready":
+            raise Refused(409, self.reason or f"{self.name} is not read yet.")
+
     def _read(self) -> Photo:
+        """The photo; a file with a video's name is none: ``process`` would hand it to ffmpeg, which opens what it says.
+
+        What is uploaded may come from anywhere, and a playlist names other files.
+        """
+        if Task(str(self.path), "").is_video:
+            raise UnreadableFile(f"{self.path} has the name of a video; the page takes photos, tecu enhance videos too")
         return read_photo(self.path, max_pixels=self.limits.pixels)
 
     def _seen(self, preview: Photo) -> Pixels:
