@@ -265,6 +265,15 @@ def test_unknown_method_is_answered_with_the_known_ones():
         Enhancer("magic")
 
 
+def test_a_classical_method_renders_no_exposure():
+    """It would be the result of another method under its name."""
+    dark = np.full((16, 24, 3), 20, np.uint8)
+    exposure = Enhancer("pam").analyse(dark)
+    for strength in (0.0, 1.0):
+        with pytest.raises(ValueError, match="apply: method 'he' has no decomposition; 'tecu', "):
+            Enhancer("he", strength=strength).apply(dark, exposure)
+
+
 def test_classical_methods_by_name():
     result = Enhancer("he")(DARK)
     assert result.dtype == np.uint8

@@ -160,13 +160,11 @@ class Enhancer:
 
     def analyse(self, image: Any) -> Exposure:
         """What the picture needs: illumination on the grid, tone, noise."""
-        found = pictures(image)
-        if len(found) != 1 or self._classical is not None:
-            raise ValueError("analyse takes one picture, and a method of the Retinex model")
-        return self._analyse(found[0])
+        return self._analyse(self._one(image, "analyse"))
 
     def apply(self, image: Any, exposure: Exposure) -> Any:
         """The picture rendered with an exposure that :meth:`analyse` has found, perhaps for a neighbouring frame."""
+        self._refuse_classical("apply")
         if self.strength == 0.0:
             return through(image, np.copy)
         return through(image, lambda pixels: render(pixels, exposure, self.denoise))
@@ -175,9 +173,12 @@ class Enhancer:
         found = pictures(image)
         if len(found) != 1:
             raise ValueError(f"{caller} takes one picture, got a batch of {len(found)}")
+        self._refuse_classical(caller)
+        return found[0]
+
+    def _refuse_classical(self, caller: str) -> None:
         if self._classical is not None:
             raise ValueError(f"{caller}: method {self.method!r} has no decomposition; {_names()} have one")
-        return found[0]
 
     def _found(self, pixels: Pixels) -> tuple[_Scene, Decomposition]:
         scene = self._scene(pixels)
