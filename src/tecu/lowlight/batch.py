@@ -113,9 +113,10 @@ def process(task: Task, settings: Settings, make: Make = make_enhancer, frames: 
             from tecu.lowlight.video import enhance_video
 
             _make_folder(task.target)
-            notes = enhance_video(
-                task.source, task.target, _kept(make, settings), settings.overwrite, frames, settings.max_pixels
-            )
+            enhancer, rest = _kept(make, settings), (frames, settings.max_pixels, settings.strip_metadata)
+            notes = enhance_video(task.source, task.target, enhancer, settings.overwrite, *rest)
+            if settings.decompose:
+                notes = (*notes, "illumination and reflectance of a video are not written")
             return outcome("done", notes=notes)
         notes, extra = _enhance_photo(task, settings, make)
         return outcome("done", notes=notes, extra=extra)
