@@ -118,8 +118,26 @@ def test_a_tile_is_a_part_of_the_full_size_result(page, jpeg, dark):
         whole = read_photo(jpeg).pixels / 255 if what == "original" else np.clip(getattr(parts, what), 0, 1)
         whole = whole if whole.ndim == 3 else whole[..., None]
         assert np.abs(tile - whole[50:140, 100:260]).mean() < 0.02
-    outside = page.get(f"/photos/{photo['id']}/tile", params={**box, "x": 5000})
-    assert outside.status_code == 422
+    for what in ("original", "illumination", "reflectance", "tecu", "he"):
+        for place in ({"x": 420}, {"y": 300}, {"x": 5000, "y": 5000}):
+            outside = page.get(f"/photos/{photo['id']}/tile", params={**box, "what": what, **place})
+            assert (outside.status_code, "this part is outside" in outside.text) == (422, True)
+
+
+@pytest.mark.parametrize("what", ["illumination", "reflectance"])
+def test_a_layer_shows_nothing_of_what_is_hidden(page, dark, what):
+    """Neither small nor at full size: under full transparency programs leave what they like."""
+    alpha = np.full(dark.shape[:2], 255, np.uint8)
+    alpha[:, :200] = 0
+    box = {"x": 0, "y": 0, "width": dark.shape[1], "height": dark.shape[0], "what": what}
+    shown = []
+    for hidden in (0, 255):
+        pixels = dark.copy()
+        pixels[:, :200] = hidden
+        photo = page.send(encoded(np.dstack([pixels, alpha]), "PNG"), "photo.png")
+        shown.append([pixels_of(page.get(f"/photos/{photo['id']}/{path}", params=box)) for path in ("view", "tile")])
+    for first, second in zip(*shown, strict=True):
+        assert np.array_equal(first, second)
 
 
 @pytest.mark.parametrize("kind", ["grey", "grey 16", "rgba"])

@@ -183,15 +183,16 @@ class StoredPhoto:
         preview = self.preview
         photo: Photo = self.cache.get((self.id, "full size"), self._read)
         original, alpha = photo.pixels, photo.alpha
+        if rows.start >= self.size[1] or columns.start >= self.size[0]:
+            raise Refused(422, f"{self.name} has {self.size[0]} x {self.size[1]} pixels; this part is outside.")
         if look.what == ORIGINAL:
             pixels = original[rows, columns]
         elif look.is_layer:
-            pixels, alpha = layer_part(original, self._scene("tecu").at(look), look.what, rows, columns), None
+            seen = self._seen(photo, "full size, seen")
+            pixels, alpha = layer_part(seen, self._scene("tecu").at(look), look.what, rows, columns), None
         else:
             full: Pixels = self.cache.get((self.id, look.key), lambda: on_visible(alpha, original, look.enhancer()))
             pixels = full[rows, columns]
-        if not pixels.size:
-            raise Refused(422, f"{self.name} has {self.size[0]} x {self.size[1]} pixels; this part is outside.")
         return Photo(pixels.copy(), None if alpha is None else alpha[rows, columns].copy(), preview.metadata)
 
     def write(self, look: Look, folder: Path) -> Path:
@@ -225,11 +226,11 @@ class StoredPhoto:
             raise UnreadableFile(f"{self.path} has the name of a video; the page takes photos, tecu enhance videos too")
         return read_photo(self.path, max_pixels=self.limits.pixels)
 
-    def _seen(self, preview: Photo) -> Pixels:
-        """The pixels of the preview, without those that its transparency hides."""
-        if preview.alpha is None:
-            return preview.pixels
-        return self.cache.get((self.id, "seen"), lambda: visible_pixels(preview.alpha, preview.pixels))
+    def _seen(self, photo: Photo, key: str = "seen") -> Pixels:
+        """The pixels of the preview, or of the whole under another key, without those that transparency hides."""
+        if photo.alpha is None:
+            return photo.pixels
+        return self.cache.get((self.id, key), lambda: visible_pixels(photo.alpha, photo.pixels))
 
     def _scene(self, method: str) -> Scene:
         if method not in self._scenes:  # on the preview: the light is found on a still smaller grid
