@@ -16,9 +16,9 @@ from serve.open_pages import OpenPage, encoded
 from tecu.cli.main import main
 from tecu.lowlight import Enhancer, video
 from tecu.lowlight.files import Photo, encode_photo, read_photo
-from tecu.serve import Limits, pages
+from tecu.serve import Limits, app, pages
 from tecu.serve.limits import Refused
-from tecu.serve.pages import Page
+from tecu.serve.pages import Page, Pages
 from tecu.serve.photos import StoredPhoto
 from tecu.serve.photos import jpeg as jpeg_of
 from tecu.serve.preview import Look, Scene, layer, rendered, smaller
@@ -366,6 +366,36 @@ def test_a_page_that_has_gone_without_a_word_is_forgotten(serving, jpeg, clock):
     assert page.kept.folder.exists()
     clock.now += 0.1
     page.until(lambda: page.kept.folder.exists(), lambda there: not there)  # nobody asks for it
+
+
+def test_a_failure_does_not_end_the_watch_for_silent_pages(serving, clock, monkeypatch, caplog):
+    monkeypatch.setattr(app, "SWEEP", 0.01)
+    page = OpenPage(serving(Limits(idle_seconds=10.0)))
+    forget_silent, failed = Pages.forget_silent, threading.Event()
+
+    def fails_once(self):
+        if not failed.is_set():
+            failed.set()
+            raise OSError("the disk is gone")
+        forget_silent(self)
+
+    monkeypatch.setattr(Pages, "forget_silent", fails_once)
+    clock.now += 10.1
+    page.until(lambda: page.kept.folder.exists(), lambda there: not there, seconds=20)
+    assert "the disk is gone" in caplog.text
+
+
+def test_a_page_is_closed_while_an_upload_ends(page, jpeg, monkeypatch):
+    """The one happens in a thread, the other in the event loop."""
+    page.send(jpeg)
+    cache = page.client.app.state.pages.cache
+
+    def another_comes(id):
+        page.kept.photos.setdefault("another", page.kept.photos[id])
+
+    monkeypatch.setattr(cache, "drop", another_comes)
+    page.client.app.state.pages.forget(page.id)
+    assert not page.kept.folder.exists()
 
 
 def test_a_page_that_listens_is_kept(serving, clock):
