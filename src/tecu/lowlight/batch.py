@@ -28,6 +28,7 @@ from tecu.lowlight.files import (
     Photo,
     PhotoError,
     TargetExists,
+    UnreadableFile,
     UnwritableFile,
     encode_photo,
     read_photo,
@@ -150,8 +151,8 @@ def _refuse_existing(task: Task, settings: Settings) -> None:
 
 
 def _enhance_photo(task: Task, settings: Settings, make: Make) -> tuple[tuple[str, ...], dict[str, Any]]:
-    source = sys.stdin.buffer if task.source == STREAM else task.source
-    photo = read_photo(source, max_pixels=settings.max_pixels)
+    _refuse_closed(task)
+    photo = read_photo(sys.stdin.buffer if task.source == STREAM else task.source, max_pixels=settings.max_pixels)
     enhancer = _kept(make, settings)
     if settings.skip_existing and settings.decompose and os.path.lexists(task.target):  # only its parts are missing
         note = f"{shown(task.target)} was there already and is left as it is; its layers are new"
@@ -167,6 +168,14 @@ def _enhance_photo(task: Task, settings: Settings, make: Make) -> tuple[tuple[st
     extra = _write_parts(enhancer, photo, task.target, settings) if settings.decompose else {}
     notes = write_photo(result, task.target, overwrite=settings.overwrite, strip_metadata=settings.strip_metadata)
     return photo.notes + notes, extra
+
+
+def _refuse_closed(task: Task) -> None:
+    """Python has ``None`` for a standard stream that was closed before it began."""
+    if task.source == STREAM and sys.stdin is None:
+        raise UnreadableFile("standard input is closed")
+    if task.target == STREAM and sys.stdout is None:
+        raise UnwritableFile("standard output is closed")
 
 
 def _put_out(data: bytes) -> None:

@@ -192,7 +192,9 @@ def _pipe(
     name = shown(making.source)
     encoder: subprocess.Popen[bytes] | None = None
     with tempfile.TemporaryFile() as complaints, tempfile.TemporaryFile() as objections:
-        decoder = subprocess.Popen(making.reading(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=complaints)
+        decoder = subprocess.Popen(
+            making.reading(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=complaints
+        )
         try:
             assert decoder.stdout is not None
             for number, frame in enumerate(_frames(decoder.stdout, name, max_pixels), start=1):
