@@ -113,8 +113,8 @@ def test_the_printed_address_is_answered(tmp_path, host):
     process, address = start("--host", host, folder=tmp_path)
     try:
         assert re.fullmatch(rf"http://{host}:\d+/", address)
-        assert httpx.get(address).status_code == 200
-        assert httpx.get(address, headers={"host": "evil.example"}).status_code == 403
+        assert httpx.get(address, timeout=30).status_code == 200  # it is warming up meanwhile
+        assert httpx.get(address, timeout=30, headers={"host": "evil.example"}).status_code == 403
     finally:
         process.terminate()
         process.communicate(timeout=20)
