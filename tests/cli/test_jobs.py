@@ -37,6 +37,22 @@ def start(folder, *more):
     )
 
 
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_a_method_may_lie_in_the_current_folder(folder, jobs):
+    """There ``tecu reproduce`` finds it as well. What is installed is not hidden by a file beside the photos."""
+    (folder / "mine.py").write_text("import scipy.ndimage\n\ndef lifted(picture):\n    return picture ** 0.5\n")
+    (folder / "scipy.py").write_text("raise RuntimeError")
+    code = "import sys; sys.path.remove(''); from tecu.cli.main import main; sys.exit(main())"
+    command = [sys.executable, "-c", code]
+    inputs = ["in/00.png", "in/01.png"]
+    for method, code in (("mine:lifted", 0), ("mine:nonesuch", 1), ("tecu", 0)):
+        arguments = ["enhance", *inputs, "-o", f"out-{method[:4]}", "--method", method, "--jobs", jobs]
+        run = subprocess.run([*command, *arguments], cwd=folder, capture_output=True, text=True)
+        assert run.returncode == code, run.stderr
+    made = read_photo(folder / "out-mine" / "00.png").pixels
+    assert np.abs(made - 255 * np.sqrt(DARK / 255)).max() <= 0.5 + 1e-3
+
+
 def wait_for(condition, seconds=60):
     end = time.monotonic() + seconds
     while not condition():

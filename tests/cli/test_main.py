@@ -6,6 +6,7 @@ import sys
 
 import click
 import pytest
+from PIL import Image
 
 from tecu.cli import main as module
 from tecu.cli.main import COMMANDS, LazyGroup, main, tecu
@@ -62,6 +63,13 @@ def test_bad_arguments_give_1(arguments, capsys):
     assert "Error:" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("option", [["--checkpoint", "state.pt"], ["--tone-pairs", "32"], ["--tone-epochs", "1"]])
+def test_options_that_the_network_does_not_know_are_refused(tmp_path, capsys, option):
+    arguments = ["train", str(tmp_path), "-o", str(tmp_path / "new.onnx"), "--network", "hdrnet", *option]
+    assert main(arguments) == 1
+    assert f"{option[0]}: --network hdrnet does not know it" in capsys.readouterr().err
+
+
 def test_an_interrupt_gives_130(monkeypatch, capsys):
     def interrupted(*_, **__):
         raise KeyboardInterrupt
@@ -97,6 +105,25 @@ def test_score_and_enhance_import_nothing_heavy_to_show_their_help():
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert not set(json.loads(run.stderr)) & {"torch", "numba", "onnxruntime", "sklearn", "rich", "matplotlib", "dask"}
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a shell of POSIX")
+@pytest.mark.parametrize(
+    ("arguments", "code", "told"),
+    [
+        ("--version >&-", 0, ""),
+        ("enhance dark.png -o out.png >&-", 0, "1 done in"),
+        ("enhance dark.png -o - >&-", 5, "failed: standard output is closed"),
+        ("enhance - -o out.png <&-", 2, "failed: standard input is closed"),
+    ],
+)
+def test_a_stream_that_is_closed_costs_only_what_needs_it(tmp_path, arguments, code, told):
+    Image.new("RGB", (32, 24), (20, 10, 5)).save(tmp_path / "dark.png")
+    run = subprocess.run(
+        ["sh", "-c", f'"$0" -m tecu {arguments}', sys.executable], stderr=subprocess.PIPE, cwd=tmp_path, text=True
+    )
+    assert (run.returncode, told in run.stderr, "Traceback" in run.stderr) == (code, True, False), run.stderr
+    assert (tmp_path / "out.png").exists() == (code == 0 and "out.png" in arguments)
 
 
 def test_a_reader_that_has_gone_is_no_traceback():

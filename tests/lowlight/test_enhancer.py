@@ -2,7 +2,9 @@
 
 import io
 import struct
+import sys
 import tracemalloc
+import types
 import zlib
 from itertools import pairwise
 from pathlib import Path
@@ -273,9 +275,54 @@ def test_strength_is_checked(strength):
         Enhancer(strength=strength)
 
 
-def test_unknown_method_is_answered_with_the_known_ones():
+@pytest.mark.parametrize("method", ["magic", ["tecu"], {"tecu": 1}, None, 5], ids=str)
+def test_unknown_method_is_answered_with_the_known_ones(method):
     with pytest.raises(ValueError, match=r"'tecu'.*'lime'"):
-        Enhancer("magic")
+        Enhancer(method)
+
+
+def test_a_method_of_ones_own_may_work_in_place(own):
+    """Strength blends its result with the picture, not with what it has made of the picture."""
+    own.method = lambda picture: np.sqrt(picture, out=picture)
+    for strength in (0.5, 1.0, 1.5):
+        assert np.array_equal(Enhancer("own:method", strength)(DARK), Enhancer("numpy:sqrt", strength)(DARK))
+
+
+@pytest.mark.parametrize(
+    ("method", "sentence"),
+    [
+        (lambda picture: picture[..., 0], "must give floats in"),
+        (lambda picture: picture.reshape(-1), "must give floats in"),
+        (lambda picture: np.uint8(255 * picture), "got uint8 of shape"),
+        (lambda picture: picture > 0.1, "got bool of shape"),
+        (lambda picture: picture + 0j, "got complex64 of shape"),
+        (lambda picture: picture * np.nan, "gave values that are not finite"),
+        (lambda picture: picture + np.inf, "gave values that are not finite"),
+        (lambda picture: None, "got NoneType"),
+        (lambda picture: [[1.0], [1.0, 2.0]], "must give an array, got list"),
+    ],
+)
+def test_what_is_no_picture_is_refused_by_the_name_of_the_method(own, method, sentence):
+    own.method = method
+    with pytest.raises(ValueError, match=f"method 'own:method' .*{sentence}"):
+        Enhancer("own:method")(DARK)
+
+
+@pytest.fixture
+def own(monkeypatch):
+    """A module ``own``, to be filled."""
+    module = types.ModuleType("own")
+    monkeypatch.setitem(sys.modules, "own", module)
+    return module
+
+
+def test_a_classical_method_renders_no_exposure():
+    """It would be the result of another method under its name."""
+    dark = np.full((16, 24, 3), 20, np.uint8)
+    exposure = Enhancer("pam").analyse(dark)
+    for strength in (0.0, 1.0):
+        with pytest.raises(ValueError, match="apply: method 'he' has no decomposition; 'tecu', "):
+            Enhancer("he", strength=strength).apply(dark, exposure)
 
 
 def test_classical_methods_by_name():

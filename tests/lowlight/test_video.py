@@ -13,6 +13,7 @@ import textwrap
 import numpy as np
 import pytest
 
+from tecu.lowlight import Enhancer
 from tecu.lowlight.batch import Settings, process
 from tecu.lowlight.files import MissingPart, TargetExists, UnreadableFile, UnwritableFile
 from tecu.lowlight.plan import Task
@@ -28,13 +29,18 @@ print(json.dumps(header))
 """
 
 FFMPEG = """
-import json, sys
+import json, os, sys
 import numpy as np
 arguments = sys.argv[1:]
 if arguments[-1] == "-":  # decode
     source = arguments[arguments.index("-i") + 1].removeprefix("file:")
     for frame in np.load(source):
         sys.stdout.buffer.write(b"P6\\n%d %d\\n255\\n" % (frame.shape[1], frame.shape[0]) + frame.tobytes())
+    if "killed" in source:
+        sys.stdout.flush()
+        os.kill(os.getpid(), 9)
+    if "odd" in source:
+        print("corrupt decoded frame", file=sys.stderr)
     if "damaged" in source:
         sys.stdout.buffer.write(b"P6\\n9 9\\n255\\nabc")
     if "refused" in source:
@@ -171,6 +177,7 @@ def test_batch_takes_a_video(tmp_path, programs):
     [
         ("damaged.mp4", UnreadableFile, "ends within a frame"),
         ("refused.mp4", UnreadableFile, "Invalid data found"),
+        ("killed.mp4", UnreadableFile, "could not be decoded: ffmpeg was ended by signal 9"),
         ("full.mp4", UnwritableFile, "No space left on device"),
     ],
 )
@@ -179,6 +186,42 @@ def test_failures_are_named_and_leave_nothing(tmp_path, programs, name, error, m
     with pytest.raises(error, match=message):
         enhance_video(source, str(tmp_path / "out.mp4"), Brighten())
     assert sorted(path.name for path in tmp_path.iterdir()) == ["bin", name, name + ".json"]
+
+
+def test_what_ffmpeg_complains_of_is_said(tmp_path, programs):
+    """It goes on over a damaged part of the file, and ends as if all was well."""
+    notes = enhance_video(video(tmp_path / "odd.mp4", flickering(3)), str(tmp_path / "b.mp4"), Brighten())
+    assert notes == ("ffmpeg complained while reading it: corrupt decoded frame",)
+
+
+@pytest.mark.parametrize(("strip", "kept_of"), [(False, "1"), (True, "-1")])
+def test_metadata_is_kept_or_stripped_as_asked(tmp_path, programs, strip, kept_of):
+    """Of the two inputs of the encoder the original is number 1; -1 is none of them."""
+    task = Task(video(tmp_path / "a.mp4", flickering(2)), str(tmp_path / "b.mp4"))
+    assert process(task, Settings(strip_metadata=strip), lambda settings: Brighten()).status == "done"
+    arguments = json.loads((programs / "ffmpeg.log").read_text())
+    assert [arguments[k + 1] for k, word in enumerate(arguments) if word == "-map_metadata"] == [kept_of]
+
+
+def test_layers_that_are_not_written_are_said(tmp_path, programs):
+    task = Task(video(tmp_path / "a.mp4", flickering(2)), str(tmp_path / "b.mp4"))
+    outcome = process(task, Settings(decompose=True), lambda settings: Brighten())
+    assert outcome.status == "done"
+    assert outcome.notes == ("illumination and reflectance of a video are not written",)
+
+
+@pytest.mark.parametrize("method", ["he", "numpy:sqrt"])
+def test_a_method_without_an_exposure_takes_frame_by_frame(tmp_path, programs, method):
+    frames = flickering(4)
+    outcome = process(Task(video(tmp_path / "a.mp4", frames), str(tmp_path / "b.mp4")), Settings(method))
+    assert (outcome.status, outcome.reason) == ("done", None)
+    assert outcome.notes == ("this method looks at each frame alone: its brightness may flicker",)
+    assert np.array_equal(np.load(tmp_path / "b.mp4"), [Enhancer(method)(frame) for frame in frames])
+
+
+def test_a_method_of_the_model_is_smoothed_in_time(tmp_path, programs):
+    task = Task(video(tmp_path / "a.mp4", flickering(4)), str(tmp_path / "b.mp4"))
+    assert process(task, Settings("pam")).notes == ()
 
 
 def test_what_is_no_video(tmp_path, programs):
@@ -217,6 +260,13 @@ def test_an_enhancer_that_fails_midway_leaves_nothing(tmp_path, programs):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.mp4", "a.mp4.json", "bin"]
 
 
-def test_more_than_eight_bits_are_said(tmp_path, programs):
-    source = video(tmp_path / "a.mp4", flickering(2), pix_fmt="yuv420p10le", avg_frame_rate="0/0", r_frame_rate="25/1")
+@pytest.mark.parametrize("layout", ["yuv420p10le", "yuv422p9be", "p010le", "gray14le", "gbrpf32le"])
+def test_more_than_eight_bits_are_said(tmp_path, programs, layout):
+    source = video(tmp_path / "a.mp4", flickering(2), pix_fmt=layout, avg_frame_rate="0/0", r_frame_rate="25/1")
     assert enhance_video(source, str(tmp_path / "b.mp4"), Brighten()) == ("the video was reduced to 8 bits a channel",)
+
+
+@pytest.mark.parametrize("layout", ["yuv420p", "nv12", "nv16", "yuv410p", "rgb24", "bgr565le"])
+def test_eight_bits_are_not_called_more(tmp_path, programs, layout):
+    source = video(tmp_path / "a.mp4", flickering(2), pix_fmt=layout)
+    assert enhance_video(source, str(tmp_path / "b.mp4"), Brighten()) == ()

@@ -14,11 +14,11 @@ from PIL import Image
 
 from serve.open_pages import OpenPage, encoded
 from tecu.cli.main import main
-from tecu.lowlight import Enhancer
+from tecu.lowlight import Enhancer, video
 from tecu.lowlight.files import Photo, encode_photo, read_photo
-from tecu.serve import Limits, pages
+from tecu.serve import Limits, app, pages
 from tecu.serve.limits import Refused
-from tecu.serve.pages import Page
+from tecu.serve.pages import Page, Pages
 from tecu.serve.photos import StoredPhoto
 from tecu.serve.photos import jpeg as jpeg_of
 from tecu.serve.preview import Look, Scene, layer, rendered, smaller
@@ -118,8 +118,26 @@ def test_a_tile_is_a_part_of_the_full_size_result(page, jpeg, dark):
         whole = read_photo(jpeg).pixels / 255 if what == "original" else np.clip(getattr(parts, what), 0, 1)
         whole = whole if whole.ndim == 3 else whole[..., None]
         assert np.abs(tile - whole[50:140, 100:260]).mean() < 0.02
-    outside = page.get(f"/photos/{photo['id']}/tile", params={**box, "x": 5000})
-    assert outside.status_code == 422
+    for what in ("original", "illumination", "reflectance", "tecu", "he"):
+        for place in ({"x": 420}, {"y": 300}, {"x": 5000, "y": 5000}):
+            outside = page.get(f"/photos/{photo['id']}/tile", params={**box, "what": what, **place})
+            assert (outside.status_code, "this part is outside" in outside.text) == (422, True)
+
+
+@pytest.mark.parametrize("what", ["illumination", "reflectance"])
+def test_a_layer_shows_nothing_of_what_is_hidden(page, dark, what):
+    """Neither small nor at full size: under full transparency programs leave what they like."""
+    alpha = np.full(dark.shape[:2], 255, np.uint8)
+    alpha[:, :200] = 0
+    box = {"x": 0, "y": 0, "width": dark.shape[1], "height": dark.shape[0], "what": what}
+    shown = []
+    for hidden in (0, 255):
+        pixels = dark.copy()
+        pixels[:, :200] = hidden
+        photo = page.send(encoded(np.dstack([pixels, alpha]), "PNG"), "photo.png")
+        shown.append([pixels_of(page.get(f"/photos/{photo['id']}/{path}", params=box)) for path in ("view", "tile")])
+    for first, second in zip(*shown, strict=True):
+        assert np.array_equal(first, second)
 
 
 @pytest.mark.parametrize("kind", ["grey", "grey 16", "rgba"])
@@ -221,6 +239,29 @@ def test_a_broken_file_says_what_is_wrong_with_it(page, jpeg, content, sentence)
     assert photo["reason"].endswith(".")
     assert "/" not in photo["reason"].replace("w/o", "")  # no path of the server
     assert page.get(f"/photos/{photo['id']}/view").status_code == 409
+
+
+@pytest.mark.parametrize("content", [b"#EXTM3U\nfile:///etc/passwd", "photo"], ids=["playlist", "photo"])
+@pytest.mark.parametrize("name", ["movie.mp4", "movie.MKV"])
+def test_no_upload_reaches_ffmpeg(page, jpeg, monkeypatch, content, name):
+    """Whatever its name and its state: ffmpeg opens the files that a playlist names."""
+    called = []
+    monkeypatch.setattr(video, "enhance_video", lambda *given: called.append(given) or ())
+    photo = page.send(jpeg if content == "photo" else content, name)
+    assert (photo["state"], photo["reason"].startswith(f"{name} has the name of a video")) == ("failed", True)
+    answer = page.get(f"/photos/{photo['id']}/result")
+    assert (answer.status_code, answer.json()["error"]) == (409, photo["reason"])
+    ticket = page.post("/archives", json=[{"id": photo["id"]}]).json()["ticket"]
+    with zipfile.ZipFile(io.BytesIO(page.get(f"/archives/{ticket}").content)) as archive:
+        assert archive.namelist() == ["what-failed.txt"]
+    assert not called
+
+
+@pytest.mark.parametrize("state", ["queued", "failed"])
+def test_only_what_was_read_is_written(page, jpeg, state):
+    photo = page.send(jpeg)
+    page.kept.photos[photo["id"]].state = state
+    assert page.get(f"/photos/{photo['id']}/result").status_code == 409
 
 
 def test_a_broken_file_does_not_cost_the_others(page, jpeg):
@@ -325,6 +366,36 @@ def test_a_page_that_has_gone_without_a_word_is_forgotten(serving, jpeg, clock):
     assert page.kept.folder.exists()
     clock.now += 0.1
     page.until(lambda: page.kept.folder.exists(), lambda there: not there)  # nobody asks for it
+
+
+def test_a_failure_does_not_end_the_watch_for_silent_pages(serving, clock, monkeypatch, caplog):
+    monkeypatch.setattr(app, "SWEEP", 0.01)
+    page = OpenPage(serving(Limits(idle_seconds=10.0)))
+    forget_silent, failed = Pages.forget_silent, threading.Event()
+
+    def fails_once(self):
+        if not failed.is_set():
+            failed.set()
+            raise OSError("the disk is gone")
+        forget_silent(self)
+
+    monkeypatch.setattr(Pages, "forget_silent", fails_once)
+    clock.now += 10.1
+    page.until(lambda: page.kept.folder.exists(), lambda there: not there, seconds=20)
+    assert "the disk is gone" in caplog.text
+
+
+def test_a_page_is_closed_while_an_upload_ends(page, jpeg, monkeypatch):
+    """The one happens in a thread, the other in the event loop."""
+    page.send(jpeg)
+    cache = page.client.app.state.pages.cache
+
+    def another_comes(id):
+        page.kept.photos.setdefault("another", page.kept.photos[id])
+
+    monkeypatch.setattr(cache, "drop", another_comes)
+    page.client.app.state.pages.forget(page.id)
+    assert not page.kept.folder.exists()
 
 
 def test_a_page_that_listens_is_kept(serving, clock):

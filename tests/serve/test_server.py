@@ -108,6 +108,19 @@ def test_the_command_serves_until_it_is_told_to_stop(tmp_path, jpeg, sign):
     assert not list(tmp_path.glob("tecu-serve-*"))
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the loopback has one address")
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.2"])
+def test_the_printed_address_is_answered(tmp_path, host):
+    process, address = start("--host", host, folder=tmp_path)
+    try:
+        assert re.fullmatch(rf"http://{host}:\d+/", address)
+        assert httpx.get(address, timeout=30).status_code == 200  # it is warming up meanwhile
+        assert httpx.get(address, timeout=30, headers={"host": "evil.example"}).status_code == 403
+    finally:
+        process.terminate()
+        process.communicate(timeout=20)
+
+
 def test_beyond_this_computer_a_token_is_needed(tmp_path):
     process, address = start("--host", "0.0.0.0", folder=tmp_path)
     try:

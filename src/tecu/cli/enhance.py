@@ -107,7 +107,7 @@ def enhance(
         raise click.UsageError("--report: the page shows files before and after; name files instead of '-'")
     if to_stream and (as_json or decompose):
         raise click.UsageError("standard output takes the picture: leave out --json and --decompose")
-    if to_stream and sys.stdout.isatty():
+    if to_stream and sys.stdout is not None and sys.stdout.isatty():
         raise click.UsageError("standard output is a terminal, which shows no picture; send it to a file or a pipe")
     warnings.filterwarnings("ignore", module="PIL")  # remarks on damaged EXIF; what matters is in the notes
     _check_files(surveyed, settings, page)

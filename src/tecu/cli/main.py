@@ -106,7 +106,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         signal.signal(signal.SIGTERM, _terminated)
     try:
         result = tecu.main(None if arguments is None else list(arguments), prog_name="tecu", standalone_mode=False)
-        sys.stdout.flush()
+        if sys.stdout is not None:  # it was closed from the start: nobody wants to know
+            sys.stdout.flush()
         return result if isinstance(result, int) else 0
     except click.ClickException as error:
         if not isinstance(error, HELP):

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import importlib
-import os
 import re
-import sys
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -66,8 +64,6 @@ def reproduce(
     if not targets:
         raise click.UsageError(f"name a target: {', '.join(TARGETS)}")
     _check_folder(folder, targets, images, overwrite)
-    if methods:
-        sys.path.insert(0, os.getcwd())  # where a module of one's own lies
     began = time.monotonic()
 
     def say(line: str) -> None:

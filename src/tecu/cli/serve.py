@@ -62,7 +62,7 @@ def serve(
         listening = bound(host, port)
     except OSError as error:
         raise click.UsageError(f"cannot listen on {host}, port {port}: {error.strerror or error}") from error
-    known = [*names, *([socket.gethostname(), host] if beyond else [])]
+    known = [*names, host, *([socket.gethostname()] if beyond else [])]  # 127.0.0.2 is on the loopback, too
     app = make_app(limits, names=known, beyond=beyond, token=token)
     app.state.pages.slow.submit(warm_up)
     server = PageServer(app)

@@ -51,6 +51,8 @@ def train(
     Dark pictures are made from them on the fly. A file licences.csv in the folder (columns file, licence, author,
     source) goes into the model's card. Use the result with `tecu enhance --model OUTPUT`.
     """
+    if network == "hdrnet":
+        _refuse_idle_options({"--checkpoint": checkpoint, "--tone-pairs": tone_pairs, "--tone-epochs": tone_epochs})
     check_outputs({"-o": target}, [photos], overwrite, resumed={"--checkpoint": checkpoint})
     try:
         import onnx  # noqa: F401  (found missing now, not after half an hour of training)
@@ -79,6 +81,13 @@ def train(
     figures = ", ".join(f"{name} {value:.3f}" for name, value in sorted(trained.figures.items()))
     click.echo(f"{shown(target)}: {len(loaded)} photos; on those held back: {figures}")
     return 0
+
+
+def _refuse_idle_options(given: dict[str, object]) -> None:
+    """Options that would change nothing: HDRNet has no tone network, and its training keeps no state."""
+    for option, value in given.items():
+        if value is not None:
+            raise click.UsageError(f"{option}: --network hdrnet does not know it; tecu does")
 
 
 def _train_hdrnet(photos: Path, target: Path, steps: int | None, seed: int, licence: str) -> int:

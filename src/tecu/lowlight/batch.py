@@ -28,6 +28,7 @@ from tecu.lowlight.files import (
     Photo,
     PhotoError,
     TargetExists,
+    UnreadableFile,
     UnwritableFile,
     encode_photo,
     read_photo,
@@ -113,9 +114,10 @@ def process(task: Task, settings: Settings, make: Make = make_enhancer, frames: 
             from tecu.lowlight.video import enhance_video
 
             _make_folder(task.target)
-            notes = enhance_video(
-                task.source, task.target, _kept(make, settings), settings.overwrite, frames, settings.max_pixels
-            )
+            enhancer, rest = _kept(make, settings), (frames, settings.max_pixels, settings.strip_metadata)
+            notes = enhance_video(task.source, task.target, enhancer, settings.overwrite, *rest)
+            if settings.decompose:
+                notes = (*notes, "illumination and reflectance of a video are not written")
             return outcome("done", notes=notes)
         notes, extra = _enhance_photo(task, settings, make)
         return outcome("done", notes=notes, extra=extra)
@@ -149,8 +151,8 @@ def _refuse_existing(task: Task, settings: Settings) -> None:
 
 
 def _enhance_photo(task: Task, settings: Settings, make: Make) -> tuple[tuple[str, ...], dict[str, Any]]:
-    source = sys.stdin.buffer if task.source == STREAM else task.source
-    photo = read_photo(source, max_pixels=settings.max_pixels)
+    _refuse_closed(task)
+    photo = read_photo(sys.stdin.buffer if task.source == STREAM else task.source, max_pixels=settings.max_pixels)
     enhancer = _kept(make, settings)
     if settings.skip_existing and settings.decompose and os.path.lexists(task.target):  # only its parts are missing
         note = f"{shown(task.target)} was there already and is left as it is; its layers are new"
@@ -166,6 +168,14 @@ def _enhance_photo(task: Task, settings: Settings, make: Make) -> tuple[tuple[st
     extra = _write_parts(enhancer, photo, task.target, settings) if settings.decompose else {}
     notes = write_photo(result, task.target, overwrite=settings.overwrite, strip_metadata=settings.strip_metadata)
     return photo.notes + notes, extra
+
+
+def _refuse_closed(task: Task) -> None:
+    """Python has ``None`` for a standard stream that was closed before it began."""
+    if task.source == STREAM and sys.stdin is None:
+        raise UnreadableFile("standard input is closed")
+    if task.target == STREAM and sys.stdout is None:
+        raise UnwritableFile("standard output is closed")
 
 
 def _put_out(data: bytes) -> None:

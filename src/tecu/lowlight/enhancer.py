@@ -26,7 +26,7 @@ from tecu.lowlight.grid import enlarge, following, shrink, whitepoint
 from tecu.lowlight.images import pictures, through
 from tecu.lowlight.model import HEADROOM, MODELS, Decomposition, decompose, illumination
 from tecu.lowlight.network import Network, Proposal, default_network
-from tecu.lowlight.render import STRIP, render
+from tecu.lowlight.render import STRIP, finished, render
 from tecu.lowlight.tone import highlights_of
 
 Pixels = np.ndarray[Any, Any]
@@ -116,6 +116,8 @@ class Enhancer:
             raise ValueError(f"denoise must be True or False, got {denoise!r}")
         self.headroom = float(headroom)
         self.method, self.strength, self.denoise = method, float(strength), bool(denoise)
+        if not isinstance(method, str):
+            raise _unknown(method)
         if method == "pam" and model is not None:
             raise _without_network(method)
         self._classical = None if method in MODELS else _classical(method, model)
@@ -156,13 +158,11 @@ class Enhancer:
 
     def analyse(self, image: Any) -> Exposure:
         """What the picture needs: illumination on the grid, tone, noise."""
-        found = pictures(image)
-        if len(found) != 1 or self._classical is not None:
-            raise ValueError("analyse takes one picture, and a method of the Retinex model")
-        return self._analyse(found[0])
+        return self._analyse(self._one(image, "analyse"))
 
     def apply(self, image: Any, exposure: Exposure) -> Any:
         """The picture rendered with an exposure that :meth:`analyse` has found, perhaps for a neighbouring frame."""
+        self._refuse_classical("apply")
         if self.strength == 0.0:
             return through(image, np.copy)
         return through(image, lambda pixels: render(pixels, exposure, self.denoise))
@@ -171,9 +171,12 @@ class Enhancer:
         found = pictures(image)
         if len(found) != 1:
             raise ValueError(f"{caller} takes one picture, got a batch of {len(found)}")
+        self._refuse_classical(caller)
+        return found[0]
+
+    def _refuse_classical(self, caller: str) -> None:
         if self._classical is not None:
             raise ValueError(f"{caller}: method {self.method!r} has no decomposition; {_names()} have one")
-        return found[0]
 
     def _found(self, pixels: Pixels) -> tuple[_Scene, Decomposition]:
         scene = self._scene(pixels)
@@ -221,13 +224,13 @@ class Enhancer:
 
     def _by_classical(self, pixels: Pixels) -> Pixels:
         """A classical method works on floats; strength blends its result with the picture, above 1 it lifts it."""
-        from tecu.lowlight.render import finished
+        from tecu.lowlight.classical import applied
 
         assert self._classical is not None
         white = np.float32(whitepoint(pixels.dtype))
         observed = pixels.astype(np.float32) / white
         plain = observed[..., 0] if pixels.shape[2] == 1 else observed
-        result = np.asarray(self._classical(plain)).reshape(observed.shape)
+        result = applied(self._classical, plain, self.method).reshape(observed.shape)
         return finished(tone.at_strength(observed, result, self.strength), pixels)
 
 
@@ -270,13 +273,19 @@ def _without_network(method: str) -> ValueError:
     return ValueError(f"model: method {method!r} has no network; 'tecu', 'paper' and 'hdrnet' take a model of yours")
 
 
+def _unknown(method: object) -> ValueError:
+    from tecu.lowlight.classical import METHODS
+
+    known = ", ".join(map(repr, METHODS))
+    return ValueError(f"method must be one of {_names()}, {known}, or 'module:function'; got {method!r}")
+
+
 def _classical(method: str, model: str | Path | None) -> Any:
     """A classical method by its name, from the registry that is loaded only when asked for."""
     from tecu.lowlight import classical
 
-    if not isinstance(method, str) or (method not in classical.METHODS and ":" not in method):
-        known = ", ".join(map(repr, classical.METHODS))
-        raise ValueError(f"method must be one of {_names()}, {known}, or 'module:function'; got {method!r}")
+    if method not in classical.METHODS and ":" not in method:
+        raise _unknown(method)
     if model is None:
         return classical.get(method)
     if method != "hdrnet":

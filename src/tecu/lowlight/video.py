@@ -9,10 +9,12 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
@@ -22,10 +24,12 @@ from tecu.atomic import escaped
 from tecu.lowlight.files.atomic import part_beside
 from tecu.lowlight.files.errors import MissingPart, UnreadableFile, UnwritableFile, shown
 from tecu.lowlight.files.photo import Pixels
+from tecu.lowlight.model import MODELS
 
 TIME_CONSTANT = 0.5  # seconds
 CUT = 0.12  # mean change of a frame's thumbnail, as a share of the range
 _X264 = ["-c:v", "libx264", "-crf", "18", "-preset", "fast"]
+_PACKED = re.compile(r"(rgb|bgr)(444|555|565)[lb]e")
 CONTAINERS = {
     ".mp4": ("mp4", [*_X264, "-movflags", "+faststart"]),
     ".m4v": ("mp4", [*_X264, "-movflags", "+faststart"]),
@@ -71,6 +75,7 @@ def enhance_video(
     overwrite: bool = False,
     frames: Callable[[int, int | None], None] | None = None,
     max_pixels: int | None = None,
+    strip_metadata: bool = False,
 ) -> tuple[str, ...]:
     """Write ``source`` enhanced to ``target``; ``frames(done, total)`` is called after each. Returns notes."""
     name = shown(source)
@@ -87,13 +92,20 @@ def enhance_video(
     rate, total, deep = _probe(ffprobe, source, name)
     notes = ["the video was reduced to 8 bits a channel"] if deep else []
     step: Callable[[Pixels], Any] = enhancer
-    if hasattr(enhancer, "analyse") and hasattr(enhancer, "apply"):
+    if _is_steady(enhancer):
         step = Steady(enhancer, float(rate[0] / rate[1]))
     else:
         notes.append("this method looks at each frame alone: its brightness may flicker")
     with part_beside(target, overwrite=overwrite) as part:
-        _pipe(ffmpeg, source, part, CONTAINERS[kind], f"{rate[0]}/{rate[1]}", step, _counter(frames, total), max_pixels)
+        making = _Making(ffmpeg, source, part, CONTAINERS[kind], f"{rate[0]}/{rate[1]}", strip_metadata)
+        notes += _pipe(making, step, _counter(frames, total), max_pixels)
     return tuple(notes)
+
+
+def _is_steady(enhancer: Any) -> bool:
+    """Whether its exposure can be smoothed in time: a method of the model; the classical ones have no exposure."""
+    known = hasattr(enhancer, "analyse") and hasattr(enhancer, "apply")
+    return known and getattr(enhancer, "method", "tecu") in MODELS
 
 
 def _counter(frames: Callable[[int, int | None], None] | None, total: int | None) -> Callable[[int], None]:
@@ -117,7 +129,18 @@ def _probe(ffprobe: str, source: str, name: str) -> tuple[tuple[int, int], int |
         total = int(stream["nb_frames"])
     elif seconds is not None:
         total = round(float(seconds) * rate[0] / rate[1])
-    return rate, total, any(depth in str(stream.get("pix_fmt")) for depth in ("10", "12", "16"))
+    return rate, total, _is_deep(str(stream.get("pix_fmt")))
+
+
+def _is_deep(layout: str) -> bool:
+    """Whether a pixel format has more than 8 bits a channel: then its name ends with the order of its bytes.
+
+    (So do the names of those that pack a whole pixel into two bytes.)
+
+    >>> [_is_deep(layout) for layout in ("yuv420p9le", "p010le", "gbrpf32be", "nv12", "yuv410p", "rgb565le")]
+    [True, True, True, False, False, False]
+    """
+    return layout.endswith(("le", "be")) and not _PACKED.fullmatch(layout)
 
 
 def _fraction(text: Any) -> tuple[int, int] | None:
@@ -128,41 +151,55 @@ def _fraction(text: Any) -> tuple[int, int] | None:
     return rate if rate[1] > 0 and 0 < rate[0] / rate[1] <= 1000 else None
 
 
+@dataclass(frozen=True)
+class _Making:
+    """One video and what it becomes."""
+
+    ffmpeg: str
+    source: str
+    part: Path
+    container: tuple[str, list[str]]
+    rate: str
+    strip_metadata: bool
+
+    @property
+    def quiet(self) -> list[str]:
+        return [self.ffmpeg, "-v", "error", "-nostdin"]
+
+    def reading(self) -> list[str]:
+        # The fps filter turns a variable rate into the constant one that raw frames have; PPM frames carry their size.
+        video = ["-i", _local(self.source), "-map", "0:v:0", "-vf", f"fps={self.rate}"]
+        return [*self.quiet, *video, "-f", "image2pipe", "-c:v", "ppm", "-"]
+
+    def writing(self, shape: tuple[int, ...]) -> list[str]:
+        rows, columns = shape[:2]
+        layout = "yuv420p" if rows % 2 == 0 and columns % 2 == 0 else "yuv444p"  # halved colours need even sides
+        frames = ["-f", "rawvideo", "-pix_fmt", "rgb24", "-s", f"{columns}x{rows}", "-r", self.rate, "-i", "-"]
+        streams = ["-i", _local(self.source), "-map", "0:v:0", "-map", "1:a?", "-c:a", "copy"]
+        streams += ["-map_metadata", "-1" if self.strip_metadata else "1"]
+        # Say which matrix turned RGB into YUV: players guess it from the size of the picture otherwise.
+        colour = ["-vf", "scale=out_color_matrix=bt709:out_range=tv", "-colorspace", "bt709"]
+        colour += ["-color_primaries", "bt709", "-color_trc", "bt709"]
+        muxer, codec = self.container
+        end = ["-pix_fmt", layout, "-f", muxer, "-y", _local(str(self.part))]
+        return [*self.quiet, *frames, *streams, *codec, *colour, *end]
+
+
 def _pipe(
-    ffmpeg: str,
-    source: str,
-    part: Path,
-    container: tuple[str, list[str]],
-    rate: str,
-    step: Callable[[Pixels], Any],
-    count: Callable[[int], None],
-    max_pixels: int | None,
-) -> None:
-    """Decoder -> enhancer -> encoder."""
-    quiet = [ffmpeg, "-v", "error", "-nostdin"]
-    # The fps filter turns a variable rate into the constant one that raw frames have; PPM frames carry their size.
-    reading = [
-        *quiet,
-        "-i",
-        _local(source),
-        "-map",
-        "0:v:0",
-        "-vf",
-        f"fps={rate}",
-        "-f",
-        "image2pipe",
-        "-c:v",
-        "ppm",
-        "-",
-    ]
+    making: _Making, step: Callable[[Pixels], Any], count: Callable[[int], None], max_pixels: int | None
+) -> list[str]:
+    """Decoder -> enhancer -> encoder; what they complained of, though they went on to the end."""
+    name = shown(making.source)
     encoder: subprocess.Popen[bytes] | None = None
     with tempfile.TemporaryFile() as complaints, tempfile.TemporaryFile() as objections:
-        decoder = subprocess.Popen(reading, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=complaints)
+        decoder = subprocess.Popen(
+            making.reading(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=complaints
+        )
         try:
             assert decoder.stdout is not None
-            for number, frame in enumerate(_frames(decoder.stdout, shown(source), max_pixels), start=1):
+            for number, frame in enumerate(_frames(decoder.stdout, name, max_pixels), start=1):
                 if encoder is None:
-                    writing = [*quiet, *_encoding(source, part, container, rate, frame.shape)]
+                    writing = making.writing(frame.shape)
                     encoder = subprocess.Popen(
                         writing, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=objections
                     )
@@ -174,29 +211,18 @@ def _pipe(
                 count(number)
             else:
                 decoder.wait()
-            if encoder is None or (decoder.poll() or 0) > 0:
-                raise UnreadableFile(f"{shown(source)} could not be decoded: {_tail(complaints)}")
+            # Killed from outside (out of memory, say) its code is negative, and the frames end as if that was all.
+            if encoder is None or decoder.poll() not in (None, 0):
+                raise UnreadableFile(f"{name} could not be decoded: {_why(decoder, complaints)}")
             encoder.communicate()
             if encoder.returncode != 0:
-                raise UnwritableFile(f"{shown(source)} could not be encoded by ffmpeg: {_tail(objections)}")
+                raise UnwritableFile(f"{name} could not be encoded by ffmpeg: {_why(encoder, objections)}")
+            told = (("reading", complaints), ("writing", objections))
+            return [f"ffmpeg complained while {doing} it: {_tail(said)}" for doing, said in told if _has_said(said)]
         finally:
             for process in (decoder, encoder):
                 if process is not None:
                     _end(process)
-
-
-def _encoding(
-    source: str, part: Path, container: tuple[str, list[str]], rate: str, shape: tuple[int, ...]
-) -> list[str]:
-    rows, columns = shape[:2]
-    layout = "yuv420p" if rows % 2 == 0 and columns % 2 == 0 else "yuv444p"  # halved colours need even sides
-    frames = ["-f", "rawvideo", "-pix_fmt", "rgb24", "-s", f"{columns}x{rows}", "-r", rate, "-i", "-"]
-    streams = ["-i", _local(source), "-map", "0:v:0", "-map", "1:a?", "-map_metadata", "1", "-c:a", "copy"]
-    # Say which matrix turned RGB into YUV: players guess it from the size of the picture otherwise.
-    colour = ["-vf", "scale=out_color_matrix=bt709:out_range=tv", "-colorspace", "bt709"]
-    colour += ["-color_primaries", "bt709", "-color_trc", "bt709"]
-    muxer, codec = container
-    return [*frames, *streams, *codec, *colour, "-pix_fmt", layout, "-f", muxer, "-y", _local(str(part))]
 
 
 def _frames(stream: IO[bytes], name: str, max_pixels: int | None) -> Iterator[Pixels]:
@@ -229,6 +255,18 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 def _local(path: str) -> str:
     """A name that ffmpeg takes for a file, whatever it looks like (``http:x.mp4``, ``-y.mp4``)."""
     return f"file:{path}"
+
+
+def _why(process: subprocess.Popen[bytes], said: IO[bytes]) -> str:
+    code = process.returncode
+    if code is not None and code < 0 and not _has_said(said):
+        return f"ffmpeg was ended by signal {-code}"
+    return _tail(said)
+
+
+def _has_said(file: IO[bytes]) -> bool:
+    file.seek(0)
+    return bool(file.read().strip())
 
 
 def _tail(file: IO[bytes]) -> str:

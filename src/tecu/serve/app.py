@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import AsyncIterator, Iterable
 from importlib.resources import files
 from typing import Any
@@ -33,6 +34,7 @@ KINDS = {
     "svg": "image/svg+xml",
 }
 OURS = {"tecu": "tecu", "paper": "as the paper prints it", "pam": "without a network"}
+log = logging.getLogger(__name__)
 SWEEP = 2.0  # seconds between two looks for pages whose browser has gone
 
 
@@ -134,7 +136,10 @@ def _add_file_routes(app: FastAPI) -> None:
 async def _forget_silent_pages(pages: Pages) -> None:
     while True:
         await asyncio.sleep(SWEEP)
-        await asyncio.to_thread(pages.forget_silent)
+        try:
+            await asyncio.to_thread(pages.forget_silent)
+        except Exception:  # one failure must not keep all pages for ever
+            log.exception("Pages whose browser has gone could not be closed.")
 
 
 async def _refused(request: Request, error: Exception) -> JSONResponse:

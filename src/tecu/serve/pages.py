@@ -150,7 +150,7 @@ class Pages:
                 self._dispose(page)
 
     def _dispose(self, page: Page) -> None:
-        for id in page.photos:
+        for id in list(page.photos):  # this may be a thread, while an upload ends in the server's own
             self.cache.drop(id)
         page.close()
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from tecu.lowlight import Enhancer
 from tecu.lowlight.batch import Settings, process
-from tecu.lowlight.files import Photo, PhotoError, encode_photo, read_photo
+from tecu.lowlight.files import Photo, PhotoError, UnreadableFile, encode_photo, read_photo
 from tecu.lowlight.files.photo import Encoding
 from tecu.lowlight.images import on_visible, visible_pixels
 from tecu.lowlight.plan import Task, plan
@@ -138,8 +138,7 @@ class StoredPhoto:
     @property
     def preview(self) -> Photo:
         """The photo made small; read again if the cache has lost it."""
-        if self.state != "ready":
-            raise Refused(409, self.reason or f"{self.name} is not read yet.")
+        self._demand_ready()
         return self.cache.get((self.id, "preview"), lambda: smaller(self._read()))
 
     def shown(self, look: Look) -> Photo:
@@ -184,19 +183,21 @@ class StoredPhoto:
         preview = self.preview
         photo: Photo = self.cache.get((self.id, "full size"), self._read)
         original, alpha = photo.pixels, photo.alpha
+        if rows.start >= self.size[1] or columns.start >= self.size[0]:
+            raise Refused(422, f"{self.name} has {self.size[0]} x {self.size[1]} pixels; this part is outside.")
         if look.what == ORIGINAL:
             pixels = original[rows, columns]
         elif look.is_layer:
-            pixels, alpha = layer_part(original, self._scene("tecu").at(look), look.what, rows, columns), None
+            seen = self._seen(photo, "full size, seen")
+            pixels, alpha = layer_part(seen, self._scene("tecu").at(look), look.what, rows, columns), None
         else:
             full: Pixels = self.cache.get((self.id, look.key), lambda: on_visible(alpha, original, look.enhancer()))
             pixels = full[rows, columns]
-        if not pixels.size:
-            raise Refused(422, f"{self.name} has {self.size[0]} x {self.size[1]} pixels; this part is outside.")
         return Photo(pixels.copy(), None if alpha is None else alpha[rows, columns].copy(), preview.metadata)
 
     def write(self, look: Look, folder: Path) -> Path:
         """The result as a file, by the very function that ``tecu enhance`` calls."""
+        self._demand_ready()
         tasks, _ = plan([str(self.path)], None)
         target = folder / Path(tasks[0].target).name
         settings = Settings(
@@ -212,14 +213,24 @@ class StoredPhoto:
             raise Refused(422, self.sentence(outcome.reason or f"{self.path} could not be enhanced"))
         return target
 
+    def _demand_ready(self) -> None:
+        if self.state != "ready":
+            raise Refused(409, self.reason or f"{self.name} is not read yet.")
+
     def _read(self) -> Photo:
+        """The photo; a file with a video's name is none: ``process`` would hand it to ffmpeg, which opens what it says.
+
+        What is uploaded may come from anywhere, and a playlist names other files.
+        """
+        if Task(str(self.path), "").is_video:
+            raise UnreadableFile(f"{self.path} has the name of a video; the page takes photos, tecu enhance videos too")
         return read_photo(self.path, max_pixels=self.limits.pixels)
 
-    def _seen(self, preview: Photo) -> Pixels:
-        """The pixels of the preview, without those that its transparency hides."""
-        if preview.alpha is None:
-            return preview.pixels
-        return self.cache.get((self.id, "seen"), lambda: visible_pixels(preview.alpha, preview.pixels))
+    def _seen(self, photo: Photo, key: str = "seen") -> Pixels:
+        """The pixels of the preview, or of the whole under another key, without those that transparency hides."""
+        if photo.alpha is None:
+            return photo.pixels
+        return self.cache.get((self.id, key), lambda: visible_pixels(photo.alpha, photo.pixels))
 
     def _scene(self, method: str) -> Scene:
         if method not in self._scenes:  # on the preview: the light is found on a still smaller grid

@@ -86,6 +86,24 @@ def test_a_dark_photo_comes_nearer_to_the_clean_one(name):
     assert error(get(name)(dark())) < 0.8 * error(dark())
 
 
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("def f(:", "could not be imported: SyntaxError: "),
+        ("1 / 0", "could not be imported: ZeroDivisionError: division by zero"),
+        ("raise RuntimeError", "could not be imported: RuntimeError$"),
+        ("import sys; sys.exit(7)", "it ends the program, with the code 7"),
+        ("import nonesuch", "No module named 'nonesuch'"),
+    ],
+)
+def test_a_module_that_cannot_be_imported_is_named_with_the_reason(tmp_path, monkeypatch, text, reason):
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "unfinished.py").write_text(text)
+    with pytest.raises(ValueError, match=rf"method 'unfinished:f': .*{reason}"):
+        get("unfinished:f")
+    assert "unfinished" not in sys.modules
+
+
 def test_a_function_of_ones_own():
     assert get("numpy:sqrt") is np.sqrt
     for name in ("unknown", "numpy:", ":sqrt"):

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import importlib
+import os
+import sys
 from collections.abc import Callable
 from typing import Any, cast
 
 import numpy as np
 
-Method = Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]]
+Pixels = np.ndarray[Any, Any]
+Method = Callable[[Pixels], Pixels]
 
 METHODS: dict[str, str] = {
     "he": "multi-peak generalised histogram equalisation (Cheng and Shi, 2004)",
@@ -43,9 +46,52 @@ def get(name: str) -> Method:
         known = ", ".join(METHODS)
         raise ValueError(f"method {name!r} is not known; there are {known}, and module:function for one of your own")
     try:
-        found = getattr(importlib.import_module(module), function)
+        found = getattr(_own_module(module), function)
     except (ImportError, AttributeError) as error:
         raise ValueError(f"method {name!r}: {error}") from error
+    except (Exception, SystemExit) as error:  # the module is someone's own: anything may happen in it
+        raise ValueError(f"method {name!r}: the module {module} could not be imported: {_reason(error)}") from error
     if not callable(found):
         raise TypeError(f"method {name!r} is not a function but {type(found).__name__}")
     return cast(Method, found)
+
+
+def applied(method: Method, picture: Pixels, name: str) -> Pixels:
+    """What ``method`` makes of a copy of ``picture``: finite floats of the same shape, or it is refused by its name.
+
+    >>> import numpy as np
+    >>> applied(np.sqrt, np.array([[0.25]]), "numpy:sqrt").tolist()
+    [[0.5]]
+    >>> applied(np.max, np.array([[0.25]]), "numpy:max")
+    Traceback (most recent call last):
+    ValueError: method 'numpy:max' must give floats in [0, 1] of shape (1, 1), got float64 of shape ()
+    """
+    given = method(picture.copy())  # it may work in place
+    try:
+        result = np.asarray(given)
+    except Exception as error:  # rows of different lengths, a tensor on another device
+        raise ValueError(f"method {name!r} must give an array, got {type(given).__name__}") from error
+    if result.dtype.kind != "f" or result.shape != picture.shape:
+        kind = type(given).__name__ if result.dtype == object else f"{result.dtype} of shape {result.shape}"
+        raise ValueError(f"method {name!r} must give floats in [0, 1] of shape {picture.shape}, got {kind}")
+    if not np.isfinite(result).all():
+        raise ValueError(f"method {name!r} gave values that are not finite")
+    return result
+
+
+def _own_module(module: str) -> Any:
+    """A module that is installed or lies in the current folder.
+
+    ``python`` looks there, and so does every command. What is installed goes first: a folder of photos may hold a file
+    with the name of a library.
+    """
+    here = os.getcwd()
+    if here not in sys.path and "" not in sys.path:
+        sys.path.append(here)
+    return importlib.import_module(module)
+
+
+def _reason(error: BaseException) -> str:
+    if isinstance(error, SystemExit):
+        return f"it ends the program, with the code {error.code!r}"
+    return f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}".removesuffix(": ")
