@@ -205,14 +205,14 @@ HEIC = struct.pack(">I4s4sI4s4s", 24, b"ftyp", b"heic", 0, b"mif1", b"heic") + b
 
 def test_heif_without_its_package(monkeypatch):
     monkeypatch.setitem(sys.modules, "pi_heif", None)
-    with pytest.raises(MissingPart, match=r"install tecu\[heif\]"):
+    with pytest.raises(MissingPart, match=r"pip install 'tecu\[heif\]'"):
         read_photo(HEIC)
 
 
 def test_raw_without_its_package(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "rawpy", None)
     (tmp_path / "a.NEF").write_bytes(b"II*\0" + bytes(100))
-    with pytest.raises(MissingPart, match=r"install tecu\[raw\]"):
+    with pytest.raises(MissingPart, match=r"pip install 'tecu\[raw\]'"):
         read_photo(tmp_path / "a.NEF")
 
 
