@@ -285,19 +285,6 @@ def test_kernels_of_dictionary_learning_do_what_their_python_does(dtype):
     )
     five = [matrix(4, 6) for _ in range(5)]
     both(kernels_error.error_products, *five, 0.5, 0.1, np.zeros(3))
-    both(
-        kernels_audit.own_prox_gap,
-        matrix(3, 4),
-        indptr,
-        indices,
-        codes,
-        indptr,
-        indices,
-        matrix(5),
-        dtype(0.1),
-        2.0,
-        0.05,
-    )
     both(kernels_audit.products_at, Y, D, np.array([0, 2]), np.array([1, 3]), matrix(2))
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tecu.dictionary.coding import PIVOT, Matrix, sign_mask, tile_height
+from tecu.dictionary.coding import PIVOT, Matrix, room_for_correlations, sign_mask, tile_height
 from tecu.dictionary.compiled import address_of_gemm, address_of_syrk
 from tecu.dictionary.mailbox import Mailbox
 from tecu.dictionary.workers import Workers
@@ -49,7 +49,7 @@ class Room:
             )
             for _ in range(threads)
         ]
-        self._for_codes: list[tuple[Matrix, ...]] = [(np.empty((0, m)),)] * threads
+        self._for_codes: list[tuple[Matrix, ...]] = [(np.empty((0, n)), np.empty((0, m)))] * threads
         self._codes = np.empty(0, np.int32), np.empty(0, np.int32), np.empty(0, number)
 
     def fits(self, D: Matrix, threads: int) -> bool:
@@ -72,12 +72,11 @@ class Room:
     def of_thread(self, thread: int, height: int, cap: int, bits: Any) -> tuple[Matrix, ...]:
         """Scratch of one thread: for tiles of ``height`` samples with codes of ``cap`` atoms, and for sweeps."""
         known = self._for_codes[thread]
-        if len(known[0]) < height or known[-1].shape[1] != cap:
-            m, number = len(self.gram), self.gram.dtype
-            work = np.empty(m, number)
+        if len(known[1]) < height or known[-1].shape[1] != cap:
+            work = np.empty(len(self.gram), self.gram.dtype)
             known = self._for_codes[thread] = (
-                np.empty((height, m), number), work, work.view(bits), np.empty((cap + 4, cap)),
-                np.empty((2, cap), np.int32),
+                *room_for_correlations(height, self._for_sweeps[thread][0]), work, work.view(bits),
+                np.empty((cap + 4, cap)), np.empty((2, cap), np.int32),
             )  # fmt: skip
         return *known, *self._for_sweeps[thread]
 

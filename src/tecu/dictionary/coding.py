@@ -111,7 +111,7 @@ class Coding:
         self._cap = max(1, min(cap, m))
         tiles = [tile for tile in tiles if tile.stop > tile.start]
         self._edges = np.array([0, *(tile.stop for tile in tiles)], np.int64)
-        self._height, self._atoms = max((tile.stop - tile.start for tile in tiles), default=0), m
+        self._height, self._D = max((tile.stop - tile.start for tile in tiles), default=0), D
         self._mask, self._number = sign_mask(number, positive), number
         before = _no_codes(samples, number) if old is None else (old.indptr, old.indices, old.data)
         self._given = (
@@ -129,14 +129,14 @@ class Coding:
         from tecu.dictionary.kernels_polish import codes_of
 
         cap, number = self._cap, self._number
-        tile, work = np.empty((self._height, self._atoms), number), np.empty(self._atoms, number)
+        scratch, work = room_for_correlations(self._height, self._D), np.empty(len(self._D), number)
         numbers, supports = np.empty((cap + 4, cap)), np.empty((2, cap), np.int32)
         room = max(self._height, min(len(self._ends), ENTRIES // cap))
         while self._taken[0] < len(self._places):
             own = next(self._numbers)
             part = self._parts[own] = Codes.empty(room, cap, number)
             codes_of(
-                *self._given, self._taken, own, tile, work, work.view(self._mask.dtype), numbers, supports,
+                *self._given, self._taken, own, *scratch, work, work.view(self._mask.dtype), numbers, supports,
                 part.indices, part.data, self._ends, self._places, self._changes,
             )  # fmt: skip
 
@@ -211,6 +211,13 @@ def polished(
 @lru_cache(maxsize=16)
 def _no_codes(samples: int, dtype: Any) -> tuple[Matrix, Matrix, Matrix]:
     return np.zeros(samples + 1, np.int32), np.zeros(0, np.int32), np.zeros(0, dtype)
+
+
+def room_for_correlations(height: int, D: Matrix) -> tuple[Matrix, Matrix]:
+    """Scratch of kernels: for samples that are gathered, and for the correlations of ``height`` samples with atoms."""
+    atoms, features = D.shape
+    some = min(height, max(1, TILE // features))
+    return np.empty((some, features), D.dtype), np.empty((height, atoms), D.dtype)
 
 
 def tile_height(n_components: int) -> int:

@@ -14,7 +14,8 @@ import numpy as np
 from tecu import arrays, terms
 from tecu.audit import Claim
 from tecu.dictionary.blocks import CodesOfBatch
-from tecu.dictionary.coding import Codes, Matrix, tile_height
+from tecu.dictionary.coding import Codes, Matrix, room_for_correlations, tile_height
+from tecu.dictionary.compiled import address_of_gemm
 from tecu.dictionary.totals import Atoms, is_for_kernels, misfits_of
 from tecu.dictionary.weights import SHARE_OF_ETA, codes_eta
 from tecu.subproblem import SubProblem
@@ -54,10 +55,10 @@ def confirmed(sub: SubProblem, claim: Claim) -> bool:
     if not all(_is_plain(codes) for codes in (u, previous)):
         return False
     # The curvature is at least the square of the longest atom: this bound is within the one that the solver trusts.
-    longest = float(np.max(np.einsum("ij,ij->i", smooth.atoms.rows, smooth.atoms.rows)))
-    if not 0.0 < tau <= math.pow(arrays.unit_roundoff(u), -1.0 / 3.0) * longest:
+    longest = math.sqrt(float(np.max(np.einsum("ij,ij->i", smooth.atoms.rows, smooth.atoms.rows))))
+    if not 0.0 < tau <= math.pow(arrays.unit_roundoff(u), -1.0 / 3.0) * longest**2:
         return False
-    gap, squares, slope = _recomputed(smooth, u, previous, sub.eta, tau, sub.term.weight)
+    gap, squares, slope = _recomputed(smooth, u, previous, longest, sub.eta, tau, sub.term.weight)
     r, size, move = arrays.unit_roundoff(u), sub.size_of_previous(), arrays.distance(u, previous)
     floor = 8.0 * r * (tau * size + slope)
     before, after = sub.term_at_previous(), float(sub.term.value(u))
@@ -80,7 +81,7 @@ def _is_plain(codes: arrays.Array) -> bool:
 
 
 def _recomputed(
-    smooth: CodesOfBatch, u: arrays.Array, previous: arrays.Array, eta: float, tau: float, weight: float
+    smooth: CodesOfBatch, u: arrays.Array, previous: arrays.Array, longest: float, eta: float, tau: float, weight: float
 ) -> tuple[float, float, float]:
     """``||u - prox(u)||``, ``||Y - u D'||^2 - ||Y - previous D'||^2`` and at most ``||grad H(previous)||``.
 
@@ -90,12 +91,15 @@ def _recomputed(
     from tecu.dictionary.kernels_audit import own_prox_gap
 
     Y, D, team = smooth.samples, smooth.atoms.rows, smooth.coupling.team
-    weights = D.dtype.type(eta), float(tau), float(weight)
+    weights, gemm = (D.dtype.type(eta), float(tau), float(weight)), address_of_gemm(D.itemsize)
 
     def part(piece: slice) -> tuple[float, float, float]:
         new, old = Codes.rows_of(u, piece), Codes.rows_of(previous, piece)
         (rest, squares), (old_rest, old_squares) = (misfits_of(Y[piece], codes, D) for codes in (new, old))
-        gap = own_prox_gap(rest @ D.T, new.indptr, new.indices, new.data, old.indptr, old.indices, old.data, *weights)
+        gap = own_prox_gap(
+            gemm, rest, squares, D, longest, new.indptr, new.indices, new.data, old.indptr, old.indices, old.data,
+            *weights, np.empty(len(rest), np.int32), *room_for_correlations(len(rest), D),
+        )  # fmt: skip
         return gap, float(np.sum(squares - old_squares)), _square_of_slopes(old_rest[::SAMPLE_STRIDE], smooth.atoms)
 
     parts = team.each(part, team.tapering(len(Y), tile_height(len(D))))

@@ -96,7 +96,7 @@ def absorb(
     ball: Flag, lower: Double, upper: Double, mask: Bits, stop: Double, cap: Integer, floor: Double, none: Indices,
     strips: Integers, tiles: Integers, parts: Integers, ends: Indices, indices: Indices, values: Vector,
     halves: Matrix, few_pairs: Flags, energy: Doubles, rows: Matrix, squares: Doubles, earlier: Integers,
-    all_earlier: Integer, taken: Integers, done: Integers, begun: Integer, glances: Integer, tile: Matrix,
+    all_earlier: Integer, taken: Integers, done: Integers, begun: Integer, glances: Integer, some: Matrix, tile: Matrix,
     work: Vector, bits: BitVector, numbers: DoubleMatrix, supports: IndexMatrix, slopes: Matrix, changes: Matrix,
     used: Indices, weights: Vector,
 ) -> Integer:  # fmt: skip
@@ -114,7 +114,7 @@ def absorb(
     ``done`` count the jobs that were begun and that are done; none is begun before ``earlier``, which counts those of
     the batch before, has come to ``all_earlier``. Returns ``ALL_TAKEN``, or a job that was begun and whose
     needs were not met within so many glances: it is to be handed in again as ``begun``, which is ``ALL_TAKEN`` at
-    first. From ``tile`` on it is scratch of the thread's own.
+    first. From ``some`` on it is scratch of the thread's own.
     """
     m, half = D.shape[0], D.shape[0] // 2
     coding = np.int64(strips.size - 1)
@@ -148,7 +148,7 @@ def absorb(
             own, own_values = indices[first * cap : last * cap], values[first * cap : last * cap]
             count = _code_tile(
                 gemm, Y, D, G, D.dtype.type(0), none, own[:0], own_values[:0], mask, stop, 0.0, cap, floor, 2, False,
-                first, last, tile, work, bits, numbers, supports, own, own_values, np.int64(0), ends,
+                first, last, some, tile, work, bits, numbers, supports, own, own_values, np.int64(0), ends,
             )[0]  # fmt: skip
             for s in range(count):
                 own_values[s] = min(max(own_values[s], D.dtype.type(lower)), D.dtype.type(upper))

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tecu.dictionary.compiled import part
+import numpy as np
+
+from tecu.dictionary.compiled import matrix_product, part, routine
 
 BLOCK = 64  # correlations compared at a time in the argmax
 
@@ -67,6 +69,35 @@ def _subtract_rows(u: Any, start: Any, U: Any, rows: Any, a: Any, t: Any) -> Any
         for i in range(m):
             u[i] -= a0 * r0[i] + a1 * r1[i] + a2 * r2[i] + a3 * r3[i]
         s += 4
+
+
+@part
+def _inner(a: Any, b: Any) -> Any:
+    total = a.dtype.type(0)
+    for f in range(a.size):
+        total += a[f] * b[f]
+    return total
+
+
+@routine
+def _correlate(gemm: Any, Y: Any, D: Any, first: Any, last: Any, ends: Any, some: Any, tile: Any) -> Any:
+    """The correlations of the samples from ``first`` to ``last`` that have no code yet, whose ``ends`` are negative."""
+    count = np.int64(0)
+    for p in range(first, last):
+        count += ends[p] < 0
+    if count == last - first:
+        matrix_product(gemm, Y[first:last], D, tile[:count])
+        return
+    done, gathered = np.int64(0), np.int64(0)
+    for p in range(first, last):
+        if ends[p] < 0:
+            for f in range(Y.shape[1]):
+                some[gathered, f] = Y[p, f]
+            gathered += 1
+        if gathered == some.shape[0] or (p == last - 1 and gathered > 0):
+            matrix_product(gemm, some[:gathered], D, tile[done : done + gathered])
+            done += gathered
+            gathered = np.int64(0)
 
 
 @part

@@ -10,7 +10,7 @@ import numpy as np
 
 from tecu.dictionary.compiled import compiled
 from tecu.dictionary.kernels_code import _sort, _subtract_rows
-from tecu.dictionary.kernels_polish import _border, _remove, _schur
+from tecu.dictionary.kernels_refit import _border, _remove, _schur
 from tecu.kernels.words import Double, DoubleMatrix, Doubles, IndexMatrix, Indices, Integer
 
 

@@ -12,8 +12,20 @@ from typing import Any
 
 import numpy as np
 
-from tecu.dictionary.compiled import compiled, matrix_product, part, routine, take_next, written_out
-from tecu.dictionary.kernels_code import _largest, _sort, _subtract_rows
+from tecu.dictionary.compiled import compiled, part, routine, take_next, written_out
+from tecu.dictionary.kernels_code import _correlate, _largest, _sort, _subtract_rows
+from tecu.dictionary.kernels_refit import (
+    _border,
+    _drop,
+    _left,
+    _refit,
+    _remove,
+    _rounding,
+    _schur,
+    _settle_one,
+    _square,
+    _value_at,
+)
 from tecu.kernels.words import (
     Bits,
     BitVector,
@@ -31,61 +43,11 @@ from tecu.kernels.words import (
 )
 
 
-@part
-def _schur(G: Any, shift: Any, support: Any, t: Any, inverse: Any, g: Any, v: Any, j: Any) -> Any:
-    """``v = inverse g``, ``g = G[support, j]``, and the Schur complement ``G[j, j] + shift - g'v``."""
-    row = G[j]
-    for s in range(t):
-        g[s] = row[support[s]]
-    d = np.float64(row[j]) + shift
-    for r in range(t):
-        total = 0.0
-        for s in range(t):
-            total += inverse[r, s] * g[s]
-        v[r] = total
-        d -= total * g[r]
-    return d
-
-
-@part
-def _border(inverse: Any, t: Any, v: Any, d: Any) -> Any:
-    """The inverse with one more row and column, whose Schur complement is ``d``."""
-    for r in range(t):
-        share = v[r] / d
-        for s in range(t):
-            inverse[r, s] += share * v[s]
-        inverse[r, t] = -share
-        inverse[t, r] = -share
-    inverse[t, t] = 1 / d
-
-
-@part
-def _remove(inverse: Any, support: Any, w: Any, t: Any, x: Any) -> Any:
-    """Take the entry ``x`` out of support, coefficients and inverse; the last one moves into its place."""
-    pivot = inverse[x, x]
-    for r in range(t):
-        if r == x:
-            continue
-        share = inverse[r, x] / pivot
-        w[r] -= share * w[x]
-        for s in range(t):
-            if s != x:
-                inverse[r, s] -= share * inverse[x, s]
-    last = t - 1
-    if x != last:
-        support[x], w[x] = support[last], w[last]
-        for s in range(last):
-            if s != x:
-                inverse[x, s] = inverse[last, s]
-                inverse[s, x] = inverse[s, last]
-        inverse[x, x] = inverse[last, last]
-    return last
-
-
 @written_out
 def _polish_one(
     G: Any,
     shift: Any,
+    square: Any,
     c: Any,
     work: Any,
     bits: Any,
@@ -107,35 +69,20 @@ def _polish_one(
 
     From an empty support that is orthogonal matching pursuit. Without ``polish`` it is nothing else, and ends at an
     atom within ``floor`` of the span of those chosen; the prefix of the path with the least ``q`` is kept. Returns the
-    length, the insertions, ``q`` and whether no single atom can be dropped or inserted with profit. ``rounded`` is
-    scratch for coefficients in the precision of ``work``, in which other kernels subtract rows: that is compiled once.
+    length, the insertions, ``q`` and whether no single atom can be dropped or inserted with profit. ``square`` is that
+    of the sample (:func:`_square`). ``rounded`` is scratch for coefficients in the precision of ``work``, in which
+    other kernels subtract rows: that is compiled once.
     """
-    size = t
-    t = inserted = best = np.int64(0)  # a plain 0 has a type of its own, for which every part is compiled once more
-    for s in range(size):
-        j = np.int64(support[s])
-        d = _schur(G, shift, support, t, inverse, g, v, j)
-        if d >= floor and t < cap:
-            _border(inverse, t, v, d)
-            support[t] = j
-            t += 1
-    for r in range(t):
-        total = 0.0
-        for s in range(t):
-            total += inverse[r, s] * c[support[s]]
-        w[r] = total
-    settled = False
+    inserted = best = np.int64(0)
+    t = _refit(G, shift, c, support, t, cap, floor, inverse, w, g, v)
+    settled, enough = False, stop - _rounding(c) * square
     path, lowest = 0.0, 0.0  # q along the path
     for _ in range(4 * cap):
-        while polish and t > 0:
-            least, x = penalty, np.int64(-1)
-            for s in range(t):
-                loss = 0.5 * w[s] * w[s] / inverse[s, s]
-                if loss < least:
-                    least, x = loss, np.int64(s)
-            if x < 0:
-                break
-            t = _remove(inverse, support, w, t, x)
+        if polish:
+            t = _drop(inverse, support, w, t, penalty)
+        if _left(square, c, support, w, t) <= enough:
+            settled = True
+            break
         for s in range(t):
             rounded[s] = w[s]
         _subtract_rows(work, c, G, support, rounded, t)
@@ -183,11 +130,23 @@ def _polish_one(
     return t, inserted, value, settled
 
 
+@part
+def _write(support: Any, w: Any, t: Any, indices: Any, values: Any, place: Any) -> Any:
+    """A code as CSR wants it, sorted and without zeros, from ``place`` on; returns where it ends."""
+    _sort(support, w, t)
+    for s in range(t):
+        indices[place] = support[s]
+        values[place] = w[s]
+        if values[place] != 0:
+            place += 1
+    return place
+
+
 @routine
 def _code_tile(
     gemm: Any, Y: Any, D: Any, G: Any, shift: Any, starts: Any, old: Any, old_values: Any, mask: Any, stop: Any,
-    penalty: Any, cap: Any, floor: Any, restart: Any, polish: Any, first: Any, last: Any, tile: Any, work: Any,
-    bits: Any, numbers: Any, supports: Any, indices: Any, values: Any, place: Any, ends: Any,
+    penalty: Any, cap: Any, floor: Any, restart: Any, polish: Any, first: Any, last: Any, some: Any, tile: Any,
+    work: Any, bits: Any, numbers: Any, supports: Any, indices: Any, values: Any, place: Any, ends: Any,
 ) -> Any:  # fmt: skip
     """The samples from ``first`` to ``last``, as :func:`codes_of` has them; their codes begin at ``place``.
 
@@ -195,21 +154,39 @@ def _code_tile(
     """
     inverse, g, v, w, w2 = numbers, numbers[cap], numbers[cap + 1], numbers[cap + 2], numbers[cap + 3]
     s1, s2 = supports[0], supports[1]
-    matrix_product(gemm, Y[first:last], D, tile[: last - first])
     change, settled = 0.0, np.int64(0)
     for p in range(first, last):
-        c = tile[p - first]
+        t, gain = np.int64(-1), 0.0
+        if starts[p] == starts[p + 1] or (polish and restart < 2):
+            t, gain = _settle_one(
+                Y[p], D, G, shift, old, old_values, starts[p], starts[p + 1], stop, penalty, cap, floor, work, s2,
+                inverse, w2, g, v,
+            )  # fmt: skip
+        if t >= 0:  # the code waits where there is room for it whatever the lengths of those before
+            room = place + (p - first) * cap
+            t = _write(s2, w2, t, indices, values, room) - room
+            change += gain
+            settled += 1
+        ends[p] = t
+    _correlate(gemm, Y, D, first, last, ends, some, tile)
+    row = np.int64(0)
+    room = place
+    for p in range(first, last):
+        if ends[p] >= 0:
+            for s in range(ends[p]):
+                indices[place + s], values[place + s] = indices[room + s], values[room + s]
+            place += ends[p]
+            ends[p] = place
+            room += cap
+            continue
+        room += cap
+        c = tile[row]
+        row += 1
         begin, end = starts[p], starts[p + 1]
-        before = penalty * (end - begin)
         for s in range(begin, end):
-            j = old[s]
-            c[j] += shift * old_values[s]
-        for s in range(begin, end):
-            row = G[old[s]]
-            product = np.float64(shift) * old_values[s] - 2 * c[old[s]]
-            for r in range(begin, end):
-                product += np.float64(row[old[r]]) * old_values[r]
-            before += 0.5 * product * old_values[s]
+            c[old[s]] += shift * old_values[s]
+        before = _value_at(G, shift, c, old, old_values, begin, end, penalty)
+        square = _square(Y[p], shift, old_values, begin, end)
         held = min(cap, end - begin)
         t, inserted, value, fixed = np.int64(0), np.int64(1), 0.0, False
         for attempt in range(2):  # one place that calls the polish: it is compiled into each
@@ -224,19 +201,14 @@ def _code_tile(
                     break
                 size = np.int64(0)
             t2, inserted, value2, fixed2 = _polish_one(
-                G, shift, c, work, bits, mask, stop, penalty, cap, floor, polish, s2, size, inverse, w2, g, v,
+                G, shift, square, c, work, bits, mask, stop, penalty, cap, floor, polish, s2, size, inverse, w2, g, v,
                 values[place:],
             )  # fmt: skip
             if attempt == 0 or value2 < value or held == 0:
                 t, value, fixed = t2, value2, fixed2
                 for s in range(t):
                     s1[s], w[s] = s2[s], w2[s]
-        _sort(s1, w, t)
-        for s in range(t):
-            indices[place] = s1[s]
-            values[place] = w[s]
-            if values[place] != 0:
-                place += 1
+        place = _write(s1, w, t, indices, values, place)
         ends[p] = place
         change += value - before
         settled += np.int64(fixed)
@@ -263,6 +235,7 @@ def codes_of(
     edges: Integers,
     taken: Integers,
     own: Integer,
+    some: Matrix,
     tile: Matrix,
     work: Vector,
     bits: BitVector,
@@ -281,12 +254,13 @@ def codes_of(
     are any and ``indices`` and ``values`` have room for a whole tile.
 
     Correlations ``c = D y + shift old`` are made here, by BLAS at ``gemm``: a thread that makes them by NumPy asks for
-    the interpreter's lock at every tile. ``restart`` 0: from none only where there is no old support; 1: also where an
-    atom came in; 2: always. ``tile`` is scratch with rows for the largest tile, ``work`` one row of it, ``bits`` the
-    same memory as integers; ``numbers`` and ``supports`` are scratch too, ``cap + 4`` and 2 rows of ``cap``. The codes
-    of this call are written one after the other, sorted, without zeros; sample ``p`` ends at ``ends[p]``. Of tile
-    ``i``, ``places[i]`` gets ``own`` and where its first sample begins, ``changes[i]`` the change of ``q`` and how many
-    codes are settled.
+    the interpreter's lock at every tile. They are made of those samples only that the old code, or none, leaves too
+    much of (:func:`tecu.dictionary.kernels_refit._settle_one`). ``restart`` 0: from none only where there is no old
+    support; 1: also where an atom came in; 2: always. ``some`` and ``tile`` are scratch for samples that are gathered
+    and with rows for the largest tile, ``work`` one row of it, ``bits`` the same memory as integers; ``numbers`` and
+    ``supports`` are scratch too, ``cap + 4`` and 2 rows of ``cap``. The codes of this call are written one after the
+    other, sorted, without zeros; sample ``p`` ends at ``ends[p]``. Of tile ``i``, ``places[i]`` gets ``own`` and where
+    its first sample begins, ``changes[i]`` the change of ``q`` and how many codes are settled.
 
     Without ``polish``, and from no old codes: greedy pursuit, which ends at ``cap`` atoms, when the next gain is at
     most ``stop``, or when the next atom is within ``floor`` of the span of those chosen.
@@ -299,6 +273,6 @@ def codes_of(
         places[i, 0], places[i, 1] = own, place
         place, change, settled = _code_tile(
             gemm, Y, D, G, shift, starts, old, old_values, mask, stop, penalty, cap, floor, restart, polish, edges[i],
-            edges[i + 1], tile, work, bits, numbers, supports, indices, values, place, ends,
+            edges[i + 1], some, tile, work, bits, numbers, supports, indices, values, place, ends,
         )  # fmt: skip
         changes[i, 0], changes[i, 1] = change, settled
