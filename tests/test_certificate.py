@@ -329,6 +329,30 @@ def test_summary_names_what_is_assumed():
         assert word in text
 
 
+@pytest.mark.parametrize("sweeps", [1, 2])
+def test_a_certificate_that_holds_does_not_pass_for_convergence(sweeps):
+    """The words say so, on a run that has hardly begun; of one that does not hold there is nothing to be said."""
+    case = three_blocks()
+    result = run(case.problem, tecu.ProxLinear(), case.start, sweeps)
+    assert result.certificate.holds
+    assert result.certificate.residual > 1e-2
+    broken = certify(state_with_faults(run(case.problem, tecu.ProxLinear(), case.start), (12,)))
+    assert not broken.holds
+    sentence = "not that the run has converged: how far it has come is what its residual and its stop status say"
+    for text in (result.summary(), result.certificate.summary(), result._repr_html_()):
+        assert text.count(sentence) == 1
+    for text in (broken.summary(), broken._repr_html_()):
+        assert sentence not in text
+
+
+def test_the_residual_of_a_start_may_be_zero():
+    """Why a certificate does not compare with it: codes of zero are critical where their non-zeros are counted."""
+    case = dictionary()
+    assert not case.start["W"].any()
+    assert case.problem.stationarity(case.start) == 0.0
+    assert run(case.problem, tecu.ProxLinear(), case.start).certificate.residual > 0.0
+
+
 def test_the_gradient_test_raises_no_alarm_where_the_residual_is_zero():
     rng = np.random.default_rng(0)
     D, W = rng.normal(size=(6, 3)), rng.normal(size=(8, 3))

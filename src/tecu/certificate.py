@@ -37,6 +37,12 @@ from tecu.state import Check, Outcome, State, Visit
 TAIL_SWEEPS, TAIL_SHARE = 5, 0.2  # "holds from k on" needs this much of the run behind k
 SEEN = 1e-6  # a rise of Phi by more than this share of it is told, even where rounding explains it
 MOST = 0.5  # of the visits to a block: where more of them fell back, its strategy is of no use
+# The residual of the start would be no measure to compare with: where codes start from zero and their non-zeros are
+# counted, it is zero.
+MEANING = (
+    '"Holds" means that the conditions of the theorem were met (errors small enough, Phi falling), not that the run '
+    "has converged: how far it has come is what its residual and its stop status say."
+)
 
 
 class Verdict(enum.Enum):
@@ -67,7 +73,7 @@ class Certificate:
 
     @property
     def holds(self) -> bool:
-        """Whether the theorem covers the run, at least from some iteration on."""
+        """Whether the theorem covers the run, at least from some iteration on; not whether the run has converged."""
         return self.verdict is not Verdict.DOES_NOT_HOLD
 
     @cached_property
@@ -77,7 +83,7 @@ class Certificate:
 
     def summary(self) -> str:
         """The verdict in words a user understands."""
-        lines = [f"Certificate: {self.reason}"]
+        lines = [f"Certificate: {self.reason}", *([f"  {MEANING}"] if self.holds else [])]
         falls = f"Phi falls by at least {self.descent_a:.3g} ||move||^2 a visit; " if self.visits else ""
         lines.append(
             f"  {self.visits} visits in {self.iterations} iterations, {self.fallbacks} fallbacks, "

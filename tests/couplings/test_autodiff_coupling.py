@@ -1,10 +1,13 @@
+from functools import partial
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
 import torch
 from coupling_kinds import KINDS, close, tolerance
 
-from tecu import arrays, couplings
+import tecu
+from tecu import arrays, couplings, terms
 from tecu.testing import check_coupling
 
 Y = np.random.default_rng(0).standard_normal((5, 7))
@@ -112,3 +115,88 @@ def test_a_network_of_another_precision_is_answered_with_what_to_do(call):
     sentence = r"does not take blocks of the precision \{'x': 'torch.float64'\}.*double\(\).*computes_in='float32'"
     with pytest.raises(TypeError, match=sentence):
         getattr(H, call)(*arguments)
+
+
+def mismatched(u, v):
+    return (u @ v).sum()
+
+
+class Model:
+    def __call__(self, u, v):
+        return (u @ v).sum()
+
+
+WRONG_SHAPES = {"torch": RuntimeError, "jax": TypeError}  # what they raise themselves
+
+
+@pytest.mark.parametrize("backend", WRONG_SHAPES)
+@pytest.mark.parametrize("fn", [mismatched, partial(mismatched), Model()], ids=["function", "partial", "object"])
+def test_an_error_inside_the_function_comes_with_its_name_and_the_shapes_of_the_blocks(fn, backend):
+    z = {"v": np.ones((4, 2)), "u": np.ones((5, 3))}
+    H = couplings.Autodiff(fn, ["u", "v"], backend=backend)
+    named = "Model" if isinstance(fn, Model) else "mismatched"
+    ways = {
+        "computing": lambda: H.value(z),
+        "differentiating with respect to block 'v'": lambda: H.grad("v", z),
+        "differentiating with respect to block 'u'": lambda: H.restrict("u", z).value_and_grad(z["u"]),
+    }
+    for doing, call in ways.items():
+        with pytest.raises(WRONG_SHAPES[backend]) as caught:
+            call()
+        assert type(caught.value) is WRONG_SHAPES[backend]
+        assert [note for note in caught.value.__notes__ if note.startswith("Autodiff")] == [
+            f"Autodiff: this came up in {doing} the function '{named}', "
+            "given blocks 'u' of shape (5, 3), 'v' of shape (4, 2)"
+        ]
+
+
+def test_the_error_is_the_one_that_was_raised_and_reaches_the_user_of_a_solver():
+    raised = KeyError("weights")
+
+    def fails(x):
+        raise raised
+
+    H = couplings.Autodiff(fails, backend="torch")
+    for call in (
+        lambda: H.value({"x": np.ones(3)}),
+        lambda: tecu.Solver(tecu.Problem(H, {"x": terms.Zero()}), tecu.ProxLinear()).run({"x": np.ones(3)}),
+    ):
+        raised.__notes__ = []
+        with pytest.raises(KeyError) as caught:
+            call()
+        assert caught.value is raised
+        assert raised.__notes__ == [
+            "Autodiff: this came up in computing the function 'fails', given blocks 'x' of shape (3,)"
+        ]
+
+
+def test_an_error_on_the_way_back_comes_with_the_note_too():
+    class Breaks(torch.autograd.Function):
+        @staticmethod
+        def forward(context, x):
+            return x.sum()
+
+        @staticmethod
+        def backward(context, gradient):
+            raise ZeroDivisionError("no way back")
+
+    H = couplings.Autodiff(lambda x: Breaks.apply(x), backend="torch")
+    assert H.value({"x": np.ones(3)}) == 3.0
+    with pytest.raises(ZeroDivisionError, match="no way back") as caught:
+        H.grad("x", {"x": np.ones(3)})
+    assert "block 'x' the function '<lambda>', given blocks 'x' of shape (3,)" in caught.value.__notes__[-1]
+
+
+def test_what_is_no_error_passes_without_a_note():
+    def stopped(x):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt) as caught:
+        couplings.Autodiff(stopped, backend="torch").value({"x": np.ones(3)})
+    assert not hasattr(caught.value, "__notes__")
+
+
+def test_a_list_in_the_place_of_a_block_does_not_hide_the_error():
+    with pytest.raises(ZeroDivisionError) as caught:
+        couplings.Autodiff(lambda x: 1 / 0, backend="torch").value({"x": [1.0, 2.0]})
+    assert "'x' (a list)" in caught.value.__notes__[-1]

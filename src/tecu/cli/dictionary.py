@@ -150,7 +150,7 @@ def _fitted(model: Any, X: Any, names: list[str] | None, written: dict[str, Path
     per_sample = model.codes_.nnz / model.codes_.shape[0]
     click.echo(
         f"objective {model.objective_:.6g}, penalty {model.penalty_:.6g}, {per_sample:.2f} non-zeros a sample, "
-        f"{model.n_iter_} sweeps; {model.certificate_.reason}"
+        f"{model.n_iter_} sweeps. {model.status_.value} The certificate {model.certificate_.reason}"
     )
 
     for path, write in zip(

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -65,15 +66,9 @@ class Autodiff(BlockCoupling):
     def value(self, z: Blocks) -> float:
         """``H(z)``."""
         own = self._own(z)
-        if self._backend(own) == "torch":
-            import torch
-
-            with torch.no_grad():
-                return float(self._torch_value({name: _torch(x) for name, x in own.items()}))
-        with self._jax_precision(own):
-            import jax.numpy as jnp
-
-            return float(self._scalar(self.fn(**{name: jnp.asarray(x) for name, x in own.items()})))
+        backend = self._backend(own)
+        with self._noting("computing", own):
+            return self._torch_float(own) if backend == "torch" else self._jax_float(own)
 
     def grad(self, block: str, z: Blocks) -> Array:
         """The gradient of ``H`` with respect to one block."""
@@ -83,9 +78,9 @@ class Autodiff(BlockCoupling):
         """``H(z)`` and its gradient with respect to one block, by one run of ``fn`` forth and back."""
         self.require(block)
         own = self._own(z)
-        if self._backend(own) == "torch":
-            return self._torch_gradient(block, own)
-        return self._jax_gradient(block, own)
+        backend = self._backend(own)
+        with self._noting(f"differentiating with respect to block {block!r}", own):
+            return self._torch_gradient(block, own) if backend == "torch" else self._jax_gradient(block, own)
 
     def restrict(self, block: str, z: Blocks) -> AutodiffBlock:
         """``H`` as a function of one block."""
@@ -111,6 +106,16 @@ class Autodiff(BlockCoupling):
                 raise TypeError(f"block {name!r} of Autodiff must be dense; torch and JAX do not take CSR arrays")
         return {name: z[name] for name in self.blocks}
 
+    @contextmanager
+    def _noting(self, doing: str, z: Blocks) -> Iterator[None]:
+        """Errors pass through as they are, with a note on where they come from: torch and JAX name no blocks."""
+        try:
+            yield
+        except Exception as error:
+            blocks = ", ".join(f"{name!r} {_shape(x)}" for name, x in z.items())
+            error.add_note(f"Autodiff: this came up in {doing} the function {_name(self.fn)}, given blocks {blocks}")
+            raise
+
     def _backend(self, z: Blocks) -> str:
         if self.backend is not None:
             return self.backend
@@ -131,6 +136,12 @@ class Autodiff(BlockCoupling):
             got = f"an array of shape {tuple(shape)}" if shape is not None else f"a {type(out).__name__}"
             raise ValueError(f"Autodiff: fn must give a scalar tensor or array, got {got}; sum it up")
         return out
+
+    def _torch_float(self, z: Blocks) -> float:
+        import torch
+
+        with torch.no_grad():
+            return float(self._torch_value({name: _torch(x) for name, x in z.items()}))
 
     def _torch_value(self, tensors: dict[str, Any]) -> Any:
         try:
@@ -175,6 +186,12 @@ class Autodiff(BlockCoupling):
             return context
         return nullcontext()
 
+    def _jax_float(self, z: Blocks) -> float:
+        import jax.numpy as jnp
+
+        with self._jax_precision(z):
+            return float(self._scalar(self.fn(**{name: jnp.asarray(x) for name, x in z.items()})))
+
     def _jax_gradient(self, block: str, z: Blocks) -> tuple[float, Array]:
         import jax
         import jax.numpy as jnp
@@ -214,6 +231,18 @@ def _torch(x: Array) -> Any:
     import torch
 
     return x.detach() if arrays.is_torch(x) else torch.from_numpy(np.array(x))
+
+
+def _shape(x: Any) -> str:
+    """As words of a note on an error, so this must not raise another: ``x`` may be anything."""
+    shape = getattr(x, "shape", None)
+    return f"(a {type(x).__name__})" if shape is None else f"of shape {tuple(shape)}"
+
+
+def _name(fn: Callable[..., Any]) -> str:
+    while isinstance(fn, partial):
+        fn = fn.func
+    return repr(getattr(fn, "__name__", type(fn).__name__))
 
 
 def _argument_names(fn: Callable[..., Any]) -> tuple[str, ...]:

@@ -96,7 +96,9 @@ class L0DictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
     certificate_, history_
         The checked convergence certificate and the columns of the run. ``certificate_.residual`` is computed when it is
         first asked for (``save`` asks, too), and the model holds ``X`` until then; if ``X`` was changed meanwhile it is
-        NaN, with a warning.
+        NaN, with a warning. Both name blocks: ``D`` is the dictionary, ``W0`` the codes of the first samples, ``W1``
+        those of the next, and so on, for the solver ``"auto"`` cuts the codes into blocks of about equally many
+        samples. For the other solvers, and for data in chunks, all codes are one block, ``W``.
     n_replaced_
         Dead or double atoms that were replaced in the loose passes.
 

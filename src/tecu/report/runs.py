@@ -36,9 +36,9 @@ def run(history: History, certificate: Certificate | None = None, *, visits: Ite
     >>> start = {"W": np.ones((3, 2)), "D": np.eye(3)[:, :2]}
     >>> result = tecu.Solver(problem, tecu.ProxLinear()).run(start, stop=stop.MaxIter(5))
     >>> [section.title for section in report.run(result.history, result.certificate)]
-    ['Does it converge?', 'The run', 'The work']
+    ['Does the theorem cover it?', 'The run', 'The work']
     """
-    verdict = [] if certificate is None else [Section("Does it converge?", certificate_html(certificate))]
+    verdict = [] if certificate is None else [Section("Does the theorem cover it?", certificate_html(certificate))]
     return [*verdict, *_drawn(history), _work(history, visits)]
 
 

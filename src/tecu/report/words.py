@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from tecu.certificate import MEANING
+
 if TYPE_CHECKING:
     from tecu.certificate import Certificate
     from tecu.state import Result, Visit
@@ -17,9 +19,10 @@ MOST_VIOLATIONS = 20  # listed one by one
 def certificate_html(certificate: Certificate) -> str:
     """The verdict, what it rests on, what is assumed, and the visits that are not covered."""
     mark, kind = ("✓", "verdict") if certificate.holds else ("✗", "verdict broken")
+    meaning = f"<p>{_text(MEANING)}</p>" if certificate.holds else ""
     verdict = (
         f'<p class="{kind}"><strong>{mark} {_text(certificate.verdict.value)}</strong><br>'
-        f"The certificate {_text(certificate.reason)}</p>"
+        f"The certificate {_text(certificate.reason)}</p>{meaning}"
     )
     falls = f"Phi falls by at least {certificate.descent_a:.3g} ‖move‖² a visit"
     facts = [
