@@ -1,12 +1,13 @@
-"""Low-light enhancement: quality on pairs, good photos, certificate, speed, memory, cold start.
+"""Low-light enhancement: quality on pairs, good photos, colours, certificate, speed, memory, cold start.
 
 ``python -m benchmarks lowlight``. With ``TECU_DATA=FOLDER`` the pairs in ``lol_pairs`` and ``sice_pairs`` (``low`` and
-``high`` or ``ref``) and the clean photos in ``clean_bsds/val`` are measured; without it, photos inside scikit-learn,
-scikit-image and Matplotlib, darkened. ``--only quality`` (or ``speed``, ``memory``, ...) takes some of the parts. The
-rows of other methods are taken on every fifth pair of a set of more than 40, and of two classical methods; ``--full``
-takes all pairs and all methods. ``--model FILE`` adds a row with weights of one's own. PSNR is plain: nothing is scaled
-to the reference. Times are CPU time, best of several, the runs taking turns; those of 12 megapixels are taken on
-several kinds of photos at several qualities of the JPEG, because Pillow is quick on a dark one.
+``high`` or ``ref``) and the clean photos in ``clean_bsds/val`` are measured, and colours in ``lowlight/*``; without it,
+photos inside scikit-learn, scikit-image and Matplotlib, darkened. ``--only quality`` (or ``speed``, ``memory``, ...)
+takes some of the parts. The rows of other methods are taken on every fifth pair of a set of more than 40, and of two
+classical methods; ``--full`` takes all pairs and all methods. ``--model FILE`` adds a row with weights of one's own.
+PSNR is plain: nothing is scaled to the reference. Times are CPU time, best of several, the runs taking turns; those of
+12 megapixels are taken on several kinds of photos at several qualities of the JPEG, because Pillow is quick on a dark
+one.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -82,6 +84,47 @@ def highlights(found: dict[str, list[tuple[np.ndarray, np.ndarray]]]) -> None:
           f"lowest tenth {np.quantile(apart, 0.1):.1f} dB")  # fmt: skip
     alike = [ssim(enhancer(image), plain(image)) for image in good]
     print(f"the same, SSIM with to without denoising: lowest {min(alike):.3f}")
+
+
+def colours(found: dict[str, list[tuple[np.ndarray, np.ndarray]]]) -> None:
+    """By how many degrees bright warm colours move towards yellow: in the result, before its curve, in the reference.
+
+    Pixels that are nearly white in the reference are left out, and photos with fewer than 500 others.
+    """
+    enhancer, plain = Enhancer(), Enhancer(denoise=False)
+    for label, ps in (found | without_reference()).items():
+        rows = []
+        for dark, reference in ps:
+            before, warm = hues(dark)
+            warm &= reference.max(axis=-1) < 250
+            if np.count_nonzero(warm) < 500:
+                continue
+            exposure = plain.analyse(dark)
+            straight = replace(exposure.tone, curve=np.linspace(0.0, 1.0, len(exposure.tone.curve)))
+            after = [enhancer(dark), plain.apply(dark, replace(exposure, tone=straight)), reference]
+            turns = [(hues(image)[0] - before + 180.0) % 360.0 - 180.0 for image in after]
+            rows.append([turn[warm].mean() for turn in turns])
+        print(f"{label}: {len(rows)} photos with bright warm colours", end="\n" if not rows else "; their hue: ")
+        if rows:
+            result, gain, goal = np.mean(rows, axis=0)
+            print(f"{result:+.1f} degrees (most {max(rows)[0]:+.1f}), before the curve {gain:+.1f}"
+                  + (f", in the reference {goal:+.1f}" if label in found else ""))  # fmt: skip
+
+
+def hues(image: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Hue in CIELAB, in degrees (60 is orange, 90 yellow), and where a colour is bright, strong and red to orange."""
+    from skimage.color import rgb2lab
+
+    light, a, b = np.moveaxis(rgb2lab(image), -1, 0)
+    hue = np.degrees(np.arctan2(b, a))
+    return hue, (light > 25.0) & (np.hypot(a, b) > 30.0) & (hue > 40.0) & (hue < 80.0)
+
+
+def without_reference() -> dict[str, list[tuple[np.ndarray, np.ndarray]]]:
+    """The dark photos in the folders of ``lowlight``, if there are such; each stands for its own reference."""
+    data = os.environ.get("TECU_DATA")
+    folders = sorted(path for path in (Path(data) / "lowlight").glob("*") if path.is_dir()) if data else []
+    return {photos.name: [(photo.dark, photo.dark) for photo in photos] for photos in map(from_folder, folders)}
 
 
 def certificate(found: dict[str, list[tuple[np.ndarray, np.ndarray]]]) -> None:
@@ -274,12 +317,12 @@ def cold_starts(folder: Path, megapixels: float) -> list[float]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parts = ("quality", "highlights", "certificate", "speed", "memory")
+    parts = ("quality", "highlights", "colours", "certificate", "speed", "memory")
     parser.add_argument("--only", nargs="+", choices=parts, default=parts, help="some of the parts")
     parser.add_argument("--full", action="store_true", help="quality: all pairs, all methods")
     parser.add_argument("--model", help="quality: a row with these weights too")
     options = parser.parse_args()
-    found = pairs() if set(options.only) & {"quality", "highlights", "certificate"} else {}
+    found = pairs() if set(options.only) & {"quality", "highlights", "colours", "certificate"} else {}
     if "speed" in options.only:
         speed()
     if "memory" in options.only:
@@ -288,6 +331,8 @@ def main() -> None:
         certificate(found)
     if "highlights" in options.only:
         highlights(found)
+    if "colours" in options.only:
+        colours(found)
     if "quality" in options.only:
         quality(found, options.full, options.model)
 

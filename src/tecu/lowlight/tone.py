@@ -7,8 +7,9 @@ dark scene should be. There a rule takes over most of the decision: ``s = 0.7`` 
 to ``clip(.464 + .05 log(y / .051), .40, .51)``, ``y`` the mean luma of the picture. Where there are highlights, the
 darkest hundredth is kept near black by a toe of the curve.
 
-The lift ``a`` is 0 but for a strength above 1. It is one gain for all channels of a pixel, so that colours stay, and
-none for pixels brighter than the headroom ``h``: what is dark comes up, and nothing passes ``h`` that was below it.
+The lift ``a`` is 0 but for a strength above 1. It does nothing to pixels brighter than the headroom ``h``: what is dark
+comes up, and nothing passes ``h`` that was below it. Up to here there is one gain for all channels of a pixel, so that
+hue stays. The curve acts on each channel: one that brightens makes strong colours paler, and orange yellower.
 """
 
 from __future__ import annotations
