@@ -410,7 +410,7 @@ def test_a_pil_image_of_colour_cut_to_8_bits_keeps_the_invisible_one():
     np.testing.assert_array_equal(alpha == 0, levels[..., 0] == 50_000)
 
 
-@pytest.mark.parametrize("format", ["TIFF", "JPEG", "PNG"])
+@pytest.mark.parametrize("format", ["TIFF", "JPEG", "PNG", "WEBP", "AVIF"])
 def test_a_pil_image_keeps_its_exif(format):
     tags = Image.Exif()
     tags[0x013B] = "Ada"
