@@ -95,7 +95,7 @@ def _own_module(module: str) -> Any:
 def reason(error: BaseException) -> str:
     """What went wrong in somebody's own code, in one line.
 
-    >>> reason(ValueError("rows differ\nin length")), reason(SystemExit(2))
+    >>> reason(ValueError("rows differ")), reason(SystemExit(2))
     ('ValueError: rows differ', 'it ends the program, with the code 2')
     """
     if isinstance(error, SystemExit):
