@@ -1,5 +1,6 @@
 """The group of commands: lazy, listed only if there, exit codes as promised."""
 
+import io
 import json
 import subprocess
 import sys
@@ -124,6 +125,43 @@ def test_a_stream_that_is_closed_costs_only_what_needs_it(tmp_path, arguments, c
     )
     assert (run.returncode, told in run.stderr, "Traceback" in run.stderr) == (code, True, False), run.stderr
     assert (tmp_path / "out.png").exists() == (code == 0 and "out.png" in arguments)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        ("enhance dark.png -o out.png 2>&-", 0),
+        ("enhance dark.png -o out.png <&- >&- 2>&-", 0),
+        ("enhance dark.png -o - >&- 2>&-", 5),
+        ("enhance dark.png -o - 2>&-", 0),
+        ("enhance - -o out.png <&- 2>&-", 2),
+        ("enhance nothing.png -o out.png 2>&-", 2),
+        ("nonsense 2>&-", 1),
+    ],
+)
+def test_a_standard_error_that_is_closed_changes_nothing_but_what_is_heard(tmp_path, arguments, code):
+    Image.new("RGB", (32, 24), (20, 10, 5)).save(tmp_path / "dark.png")
+    run = subprocess.run(
+        ["sh", "-c", f'"$0" -m tecu {arguments}', sys.executable], stdout=subprocess.PIPE, cwd=tmp_path
+    )
+    assert run.returncode == code
+    if code == 0:
+        with Image.open(
+            io.BytesIO((tmp_path / "out.png").read_bytes() if "out.png" in arguments else run.stdout)
+        ) as seen:
+            assert seen.size == (32, 24)
+
+
+def test_no_file_gets_the_number_of_a_stream_that_is_closed(tmp_path):
+    """A library that writes to standard error, or a child process, would write into it."""
+    code = (
+        "import os, pathlib; from tecu.cli.main import main; main(['--version']);"
+        "pathlib.Path('number').write_text(str(os.open('file', os.O_CREAT | os.O_WRONLY)));"
+        "os.system('echo said >&2; echo said')"
+    )
+    subprocess.run(["sh", "-c", '"$0" -c "$1" <&- >&- 2>&-', sys.executable, code], cwd=tmp_path, check=True)
+    assert int((tmp_path / "number").read_text()) > 2
+    assert (tmp_path / "file").read_bytes() == b""
 
 
 def test_a_reader_that_has_gone_is_no_traceback():

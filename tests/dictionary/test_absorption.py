@@ -10,6 +10,7 @@ import pytest
 from tecu.dictionary import absorption, coding, plain
 from tecu.dictionary.absorption import Absorption, Batch, Room, absorb_all
 from tecu.dictionary.kernels_absorb import ALL_TAKEN, FEW_PAIRS, absorb
+from tecu.dictionary.online import Coder, OnlineDictionary
 from tecu.dictionary.workers import Workers
 
 
@@ -130,6 +131,18 @@ def test_batches_in_turn_are_absorbed_one_after_the_other(team, glances):
         np.testing.assert_allclose(run.energy, np.sum(codes**2, axis=0), atol=1e-8)
     for found, right in zip((new, A, B), expected, strict=True):
         np.testing.assert_allclose(found, right, atol=1e-8)
+
+
+def test_a_batch_is_judged_only_after_all_threads_have_left_it(team, monkeypatch):
+    """The counter of jobs may be seen before what the jobs have written, so it alone is not to be relied on."""
+    D, Y = data(40, 9, 600)
+    monkeypatch.setattr(Absorption, "is_done", True)
+    seen = []
+    judged = SimpleNamespace(add=lambda run: seen.append((int(run._done[0]), run._jobs)))
+    learner = OnlineDictionary(D, Coder(0.02), team=team)
+    learner.absorb((learner.coder.batch(Y[100 * k : 100 * (k + 1)]) for k in range(6)), 0.9, judged)
+    assert len(seen) == 6
+    assert all(done == jobs for done, jobs in seen)
 
 
 @pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])

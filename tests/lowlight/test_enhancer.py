@@ -400,6 +400,35 @@ def test_a_pil_image_keeps_the_colour_that_is_invisible(mode):
         np.testing.assert_array_equal(np.asarray(result)[..., -1], photo.alpha)
 
 
+@pytest.mark.parametrize("level", [0, 9_000, 65_535])
+def test_a_pil_image_of_16_bit_grey_keeps_the_level_that_is_invisible(level):
+    levels = np.random.default_rng(0).integers(0, 9_000, (60, 80), dtype=np.uint16)
+    levels[levels == level] += 1
+    levels[10:20, 30:40] = level
+    pil, file = opened(Image.fromarray(levels), "PNG", transparency=level)
+    hidden = read_photo(file).alpha == 0
+    assert np.count_nonzero(hidden) == 100
+    for strength in (0, 1):
+        result = enhance(pil, strength=strength)
+        assert result.mode == "I;16"
+        photo = read_photo(opened(result, "PNG")[1])
+        np.testing.assert_array_equal(photo.alpha == 0, hidden)
+    unseen = levels.copy()
+    unseen[hidden] = 30_000  # has no say
+    other = enhance(opened(Image.fromarray(unseen), "PNG", transparency=30_000)[0])
+    difference = np.asarray(result).astype(int)[~hidden] - np.asarray(other).astype(int)[~hidden]
+    assert np.abs(difference).max() <= 1
+
+
+def test_a_16_bit_tiff_whose_white_is_zero_is_seen_as_its_file_is():
+    levels = np.random.default_rng(0).integers(50_000, 65_535, (60, 80), dtype=np.uint16)
+    pil, file = opened(Image.fromarray(levels), "TIFF", tiffinfo={262: 0})
+    photo = read_photo(file)
+    assert photo.pixels.mean() < 10_000
+    np.testing.assert_array_equal(np.asarray(enhance(pil, strength=0)), photo.pixels)
+    np.testing.assert_array_equal(np.asarray(enhance(pil)), enhance(photo.pixels))
+
+
 def test_a_pil_image_of_colour_cut_to_8_bits_keeps_the_invisible_one():
     levels = np.full((6, 7, 3), 40_000, np.uint16)
     levels[2, 3] = 50_000
@@ -410,7 +439,7 @@ def test_a_pil_image_of_colour_cut_to_8_bits_keeps_the_invisible_one():
     np.testing.assert_array_equal(alpha == 0, levels[..., 0] == 50_000)
 
 
-@pytest.mark.parametrize("format", ["TIFF", "JPEG", "PNG"])
+@pytest.mark.parametrize("format", ["TIFF", "JPEG", "PNG", "WEBP", "AVIF"])
 def test_a_pil_image_keeps_its_exif(format):
     tags = Image.Exif()
     tags[0x013B] = "Ada"

@@ -140,3 +140,32 @@ def test_the_command_writes_the_table_and_the_sheets(pairs, tmp_path, monkeypatc
     assert "is not a folder" in capsys.readouterr().err
     assert main(["reproduce", "tabel3", "--images", str(pairs), "-o", "other"]) == 1
     assert "no target or folder 'tabel3'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("method", "told"),
+    [
+        ("numpy:pi", "must name a function that takes and gives a picture; it is a float"),
+        ("numpy:random", "must name a function that takes and gives a picture; it is a module"),
+        ("numpy:dot", "failed on a picture of shape (16, 16, 3): TypeError: dot() missing 1 required"),
+        ("os.path:join", "failed on a picture of shape (16, 16, 3): TypeError: "),
+        ("sys:exit", "failed on a picture of shape (16, 16, 3): it ends the program"),
+        ("numpy:max", "must give floats in [0, 1] of shape (16, 16, 3)"),
+    ],
+)
+def test_a_row_that_is_no_method_is_refused_in_a_sentence(pairs, tmp_path, monkeypatch, capsys, method, told):
+    from tecu.cli.main import main
+
+    monkeypatch.setattr("tecu.reproduce.lowlight_output.METHODS", ("input",))
+    given = ["--images", str(pairs), "--method", method, "--quick", "-o", str(tmp_path / "out")]
+    assert main(["reproduce", "table3", *given]) == 1
+    assert f"Error: method {method!r} {told}" in capsys.readouterr().err
+
+
+def test_memory_that_ran_out_in_a_row_of_ones_own_is_no_fault_of_its_name(monkeypatch):
+    def greedy(picture):
+        raise MemoryError
+
+    monkeypatch.setattr(np, "greedy", greedy, raising=False)
+    with pytest.raises(MemoryError):
+        table3.enhancer("numpy:greedy")(np.zeros((4, 4, 3), np.uint8))

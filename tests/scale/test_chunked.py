@@ -297,13 +297,61 @@ def test_chunks_without_samples_change_nothing():
         L0DictionaryLearning(**options).fit(iter([X[:0]]))
 
 
+def frame_of(X, columns):
+    """A data frame of Dask by all of it that is used: pandas need not be installed."""
+    parts = {"__module__": "dask.dataframe", "shape": X.shape, "columns": columns, "to_dask_array": lambda self: X}
+    return type("DataFrame", (), parts)()
+
+
 def test_a_data_frame_of_dask_is_taken_as_its_array():
-    """By its one method that is used: pandas need not be installed."""
     X = da.from_array(np.random.default_rng(0).normal(size=(100, 12)), chunks=(50, 12))
-    frame = type("DataFrame", (), {"__module__": "dask.dataframe", "shape": X.shape, "to_dask_array": lambda self: X})()
+    frame = frame_of(X, range(12))
     options = {"n_components": 8, "penalty": 0.5, "max_iter": 2, "random_state": 0}
     models = [L0DictionaryLearning(**options).fit(data) for data in (X, frame)]
     np.testing.assert_array_equal(models[0].components_, models[1].components_)
+    assert not hasattr(models[1], "feature_names_in_")
+
+
+def test_the_names_of_a_data_frame_of_dask_are_kept_and_compared(tmp_path):
+    X = da.from_array(np.random.default_rng(0).normal(size=(100, 3)), chunks=(50, 3))
+    model = L0DictionaryLearning(2, penalty=0.5, max_iter=2, random_state=0).fit(frame_of(X, ["a", "b", "c"]))
+    assert list(model.feature_names_in_) == ["a", "b", "c"]
+    model.save(tmp_path / "model.npz")
+    assert list(L0DictionaryLearning.load(tmp_path / "model.npz").feature_names_in_) == ["a", "b", "c"]
+    model.transform(frame_of(X, ["a", "b", "c"]))
+    model.transform(iter([X.compute()]))
+    for use in (model.transform, model.score):
+        with pytest.raises(ValueError, match="column 2 is 'c', and L0DictionaryLearning was fitted with 'b' there"):
+            use(frame_of(X, ["a", "c", "b"]))
+        with pytest.raises(ValueError, match="X has 2 features"):
+            use(frame_of(X[:, :2], ["a", "b"]))
+        with pytest.warns(UserWarning, match="X has no feature names") as caught:
+            use(X)
+        assert caught[0].filename == __file__
+    with pytest.raises(TypeError, match="all strings or none, got 'a' and 1"):
+        model.fit(frame_of(X, ["a", 1, 2]))
+    assert list(model.feature_names_in_) == ["a", "b", "c"]
+    model.fit(frame_of(X, [0, 1, 2]))
+    assert not hasattr(model, "feature_names_in_")
+    with pytest.warns(UserWarning, match="fitted without feature names"):
+        model.transform(frame_of(X, ["a", "b", "c"]))
+
+
+def test_a_data_frame_of_dask_is_one_of_pandas_with_its_names():
+    dataframe = pytest.importorskip("dask.dataframe", exc_type=ImportError)
+    pandas = pytest.importorskip("pandas")
+    table = pandas.DataFrame(np.random.default_rng(0).normal(size=(100, 3)), columns=["a", "b", "c"])
+    lazy_table = dataframe.from_pandas(table, npartitions=2)
+    model = L0DictionaryLearning(2, penalty=0.5, max_iter=2, random_state=0)
+    for learn in (model.fit, model.partial_fit):
+        learn(lazy_table)
+        assert list(model.feature_names_in_) == ["a", "b", "c"]
+        model.transform(table)
+        model.transform(lazy_table)
+        with pytest.raises(ValueError, match="order"):
+            model.transform(lazy_table[["b", "a", "c"]])
+    with pytest.raises(ValueError, match="order"):
+        model.partial_fit(lazy_table[["b", "a", "c"]])
 
 
 @pytest.mark.parametrize(("exponent", "remedy"), [(600, "divide"), (-600, "multiply")])

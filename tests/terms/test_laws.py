@@ -6,7 +6,7 @@ import pickle
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
-from term_catalog import ALL, OWN_NUMPY_ONLY, SINGLE
+from term_catalog import ALL, OWN_NUMPY_ONLY, SINGLE, SUMS
 
 from tecu import terms as t
 from tecu.protocols import Term
@@ -64,6 +64,37 @@ def test_smallest_numbers(name):
     p = ALL[name].prox(np.where(block(5) > 0, 5e-324, -5e-324), 0.7)
     assert np.all(np.isfinite(p))
     assert ALL[name].value(p) < math.inf
+
+
+WITH_SQUARE = [name for name in SUMS if any(isinstance(part, t.SquaredL2) for part in SUMS[name].parts)]
+
+
+@pytest.mark.parametrize("name", WITH_SQUARE)
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("step", [1e39, 1e300, 1.7e308])
+def test_a_step_without_end_in_a_sum_with_a_square_leads_to_its_limit(name, dtype, step):
+    x = block(4, dtype)
+    p = SUMS[name].prox(x, step)
+    assert p.dtype == dtype
+    assert SUMS[name].value(p) < math.inf
+    np.testing.assert_allclose(p, SUMS[name].prox(x.astype(np.float64), 1e20), atol=1e-6)
+
+
+@pytest.mark.parametrize("name", [name for name in SINGLE if name != "zero"])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_a_square_beyond_the_range_leaves_the_point_of_least_length(name, dtype):
+    term = SINGLE[name] + t.SquaredL2(1e300)
+    p = term.prox(block(4, dtype), 1e30)
+    assert SINGLE[name].value(p) < math.inf
+    usual = (SINGLE[name] + t.SquaredL2(1e20)).prox(block(4), 1.0)
+    np.testing.assert_allclose(p, usual, atol=1e-6)
+
+
+@pytest.mark.parametrize("term", [t.UnitColumns(), t.UnitRows(), t.Stiefel(), t.UnitColumns() + t.L1(1e-31)])
+def test_a_square_changes_nothing_where_all_points_have_one_length(term):
+    for weight in (0.5, 1e20, 1e300):
+        p = (term + t.SquaredL2(weight)).prox(block(4, np.float32), 1e30)
+        np.testing.assert_allclose(p, term.prox(block(4, np.float32), 1e30), rtol=1e-5)
 
 
 @pytest.mark.parametrize("scale", [1e-320, 1e-150, 1.0, 1e150, 1e307])

@@ -100,8 +100,25 @@ def _let_go_of_output() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
+def _replace_closed_streams() -> None:
+    """What is said on a standard error that was closed from the start goes nowhere.
+
+    No other file may get the number of a closed stream: libraries and child processes would write into it.
+    ``sys.stdin`` and ``sys.stdout`` stay away, so that a picture that was to go there is missed.
+    """
+    with contextlib.suppress(OSError):  # there is no such device
+        for number in range(3):
+            try:
+                os.fstat(number)
+            except OSError:
+                os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # it gets the lowest number that is free
+        if sys.stderr is None:
+            sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  (as long as the process lives)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit code."""
+    _replace_closed_streams()
     with contextlib.suppress(ValueError):  # not in the main thread: someone else's signals
         signal.signal(signal.SIGTERM, _terminated)
     try:

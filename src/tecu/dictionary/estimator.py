@@ -156,7 +156,7 @@ class L0DictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
     def fit(self, X: Any, y: Any = None) -> L0DictionaryLearning:
         """Learn a dictionary from ``X``, samples x features: dense, CSR or in chunks.
 
-        In chunks are a Dask array, a zarr array and an iterator of arrays, and a memory map where a
+        In chunks are an array or a data frame of Dask, a zarr array and an iterator of arrays, and a memory map where a
         ``distributed.Client`` is at work. Chunks are coded by Dask, on the client's workers or on threads; the codes
         stay there, and ``codes_`` stands for them. A fit that is broken off leaves the model as it was.
         """

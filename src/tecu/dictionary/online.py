@@ -117,7 +117,7 @@ class OnlineDictionary:
         def absorptions() -> Iterator[Absorption]:
             last = None
             for batch in batches:
-                judge()
+                judge(but=1)
                 kept = self._forget(keep)
                 last = Absorption(
                     self.D, self.A, self.B, batch, self.team, room, keep=kept, weight=self.weight, ball=self.ball,
@@ -126,8 +126,10 @@ class OnlineDictionary:
                 unjudged.append(last)
                 yield last
 
-        def judge() -> None:
-            while unjudged and unjudged[0].is_done:
+        def judge(but: int = 0) -> None:
+            # Whoever asks for a batch has seen all threads leave the last but one, and with that what they wrote. Of
+            # the last, others may be through with the jobs, but nothing in between makes their writing visible.
+            while len(unjudged) > but and unjudged[0].is_done:
                 absorption = unjudged.popleft()
                 if judged is not None:
                     judged.add(absorption)

@@ -123,7 +123,8 @@ def _through_pil(image: Any, work: Picture) -> Any:
     """A PIL image keeps its mode where that has levels of grey or colour; other modes become the nearest such.
 
     What it says of itself (colour profile, EXIF, resolution) goes along, but no profile of colours that it left. A
-    colour that is to be invisible becomes transparency: other pixels may come to have it.
+    colour that is to be invisible becomes transparency: other pixels may come to have it. For grey of 16 bits Pillow
+    has no mode with transparency, and the invisible level stays one.
     """
     from PIL import Image
 
@@ -132,22 +133,36 @@ def _through_pil(image: Any, work: Picture) -> Any:
     mode, said = image.mode, {key: image.info[key] for key in SAID if key in image.info}
     if mode == "I":
         raise TypeError("image: a PIL image of mode 'I' has no white; convert it to 'I;16', 'L', 'RGB' or 'F'")
-    if mode.startswith("I;16"):
-        result = Image.fromarray(_through_array(np.asarray(image).astype(np.uint16), work))
-    elif mode == "F":
+    if mode == "F":
         result = Image.fromarray(_through_array(np.asarray(image), work))
     else:
         from tecu.lowlight.files.samples import colour_key, keyed_alpha, samples_of
 
         key = colour_key(image)
-        if key is not None and max(key) > 255:
-            key = tuple(value >> 8 for value in key)  # of 16-bit colour Pillow keeps the high bytes, and the whole key
         samples, profile, _ = samples_of(image, said.pop("icc_profile", None))
         said |= {} if profile is None else {"icc_profile": profile}
-        if key is not None and (alpha := keyed_alpha(samples, key)) is not None:
-            samples = np.dstack([samples, alpha])
-        result = Image.fromarray(_through_array(samples, work))
+        is_deep = samples.dtype == np.uint16
+        if key is not None and max(key) > 255 and not is_deep:
+            key = tuple(value >> 8 for value in key)  # of 16-bit colour Pillow keeps the high bytes, and the whole key
+        if key is None or (alpha := keyed_alpha(samples, key)) is None:
+            pixels = _through_array(samples, work)
+        else:
+            pixels = _through_array(np.dstack([samples, alpha]), work)
+            if is_deep:
+                pixels, said["transparency"] = _keyed(pixels, key[0]), key[0]
+        result = Image.fromarray(pixels)
     if (exif := exif_of(image)) is not None:
         said["exif"] = exif
     result.info.update(said)
     return result
+
+
+def _keyed(pixels: Pixels, level: int) -> Pixels:
+    """Grey with transparency as grey with an invisible ``level``; what is seen and has come to have it, is one beside.
+
+    >>> _keyed(np.array([[[7, 0], [7, 65535], [9, 65535]]], np.uint16), 7).tolist()
+    [[7, 8, 9]]
+    """
+    grey, alpha = pixels[..., 0], pixels[..., 1]
+    beside = level + 1 if level < np.iinfo(pixels.dtype).max else level - 1
+    return np.where(alpha == 0, level, np.where(grey == level, beside, grey)).astype(pixels.dtype)

@@ -91,12 +91,30 @@ def enhancer(method: str) -> Enhance:
         return Enhancer(method)
     # Not through Enhancer: it keeps pixels from being newly saturated, and here they are to be counted.
     function = classical.get(method)
+    if ":" in method:
+        function = _told_by_name(function, method)
 
     def own(image: Pixels) -> Pixels:
         result = classical.applied(function, image.astype(np.float32) / np.float32(255), method)
         return np.asarray(np.rint(np.clip(result, 0.0, 1.0) * 255.0), dtype=np.uint8)
 
     return own
+
+
+def _told_by_name(function: Enhance, method: str) -> Enhance:
+    """A function of somebody's own, in which anything may happen: what does is told in a sentence with its name."""
+    from tecu.lowlight.classical import reason
+
+    def called(picture: Pixels) -> Pixels:
+        shape = picture.shape
+        try:
+            return function(picture)
+        except MemoryError:
+            raise
+        except (Exception, SystemExit) as error:
+            raise ValueError(f"method {method!r} failed on a picture of shape {shape}: {reason(error)}") from error
+
+    return called
 
 
 def measure(enhance: Enhance, photo: DarkPhoto) -> tuple[Scores, Pixels]:

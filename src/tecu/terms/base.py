@@ -121,6 +121,11 @@ def in_range(number: float, x: Array) -> float:
     return number if -limit <= number <= limit else math.copysign(INFINITY, number)
 
 
+def finite(number: float, x: Array) -> float:
+    """A positive ``number``, or the largest that the precision of ``x`` can hold."""
+    return min(number, float(np.finfo(host(x).dtype).max))
+
+
 def on_entries(function: Callable[[Array], Array], x: Array) -> Array:
     """``function`` of every entry, ``function(0) = 0``: the stored ones of a CSR array, new zeros dropped."""
     if not is_sparse(x):

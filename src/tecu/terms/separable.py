@@ -13,6 +13,7 @@ from tecu.terms.base import (
     INFINITY,
     Entrywise,
     checked_step,
+    finite,
     in_range,
     indicator,
     largest,
@@ -102,16 +103,18 @@ class Separable:
         if entry.l1 > 0:
             z = soft(z, entry.l1 * step)
         if entry.l2 > 0:
-            z = z / (1 + entry.l2 * step)
+            z = z / in_range(1 + entry.l2 * step, x)
         return clipped(z, entry.lower, entry.upper)
 
     def gain(self, x: Array, z: Array, step: float) -> Array:
         """``step`` times the convex part's gain: its prox objective at 0 less that at ``z``, its prox."""
         xp, entry = namespace(x), self.entry
-        size = xp.abs(z)
+        size, curvature, shift = xp.abs(z), 1 + entry.l2 * step, entry.l1 * step
+        if max(curvature, shift) > 1.0:  # they may be out of range, and 0 times infinity is NaN
+            curvature, shift = finite(curvature, x), finite(shift, x)
         with np.errstate(over="ignore", under="ignore"):
-            slope = xp.abs(x) - size * (0.5 * (1 + entry.l2 * step))
-            return size * (slope - in_range(entry.l1 * step, x)) if entry.l1 > 0 else size * slope
+            slope = xp.abs(x) - size * (0.5 * curvature)
+            return size * (slope - shift) if entry.l1 > 0 else size * slope
 
     def distances(self, x: Array, g: Array) -> np.ndarray[Any, Any]:
         """The distance of each entry of ``g`` to the limiting subdifferential at that entry of ``x``."""

@@ -16,6 +16,7 @@ from tecu.terms.base import (
     Entrywise,
     check_axis_of,
     checked_step,
+    in_range,
     on_entries,
     rounding,
     running_sum,
@@ -23,6 +24,7 @@ from tecu.terms.base import (
     through_dense,
     whole,
 )
+from tecu.terms.matrices import Stiefel
 from tecu.terms.norms import GroupL21, shrink_groups
 from tecu.terms.separable import Separable
 from tecu.terms.sets import UnitColumns, UnitRows, to_unit, without_radial
@@ -87,7 +89,10 @@ class _Ridge:
 
     def prox(self, x: Array, step: float) -> Array:
         scale = 1 + self.weight * step
-        return self.term.prox(on_entries(lambda values: values / scale, x), step / scale)
+        if in_range(scale, x) < INFINITY:
+            return self.term.prox(on_entries(lambda values: values / scale, x), step / scale)
+        shorter = 1 / (1 / step + self.weight)  # step / scale without what is out of range
+        return self.term.prox(on_entries(lambda values: values * (shorter / step), x), shorter)
 
 
 class _RidgeWithDistance(_Ridge):
@@ -188,9 +193,14 @@ def _joint(parts: tuple[Term, ...]) -> Any:
         raise _refusal(parts)
     rest = Separable(Entrywise(entry.l0, entry.l1, 0.0, entry.lower, entry.upper))
     rule = _pair(others[0], rest, parts)
-    if entry.l2 == 0:
+    if entry.l2 == 0 or _has_one_length(others[0]):
         return rule
     return _RidgeWithDistance(rule, entry.l2) if hasattr(rule, "subdiff_distance") else _Ridge(rule, entry.l2)
+
+
+def _has_one_length(term: Any) -> bool:
+    """Whether all points of the domain are equally long: a square adds a constant, and takes nothing but precision."""
+    return is_only(term, Stiefel) or (is_only(term, UnitColumns, UnitRows) and not term.ball)
 
 
 def _pair(term: Any, rest: Separable, parts: tuple[Term, ...]) -> Any:

@@ -25,6 +25,7 @@ from tecu.dictionary.online import Coder, loose_start
 from tecu.dictionary.parameters import Checked, check_settings, checked_parameters, start_dictionary
 from tecu.dictionary.rows import Rows, is_tiny, require_squares
 from tecu.dictionary.solvers import SmallGain, code_term, require_range
+from tecu.dictionary.validation import compare_names, feature_names
 from tecu.dictionary.weights import CODES_ETA, SAMPLES_SEEN, SHARE_OF_ETA, EmbeddedAtoms, codes_eta
 from tecu.dictionary.workers import Workers, workers
 from tecu.problem import Problem
@@ -117,6 +118,7 @@ def fit(model: Any, X: Any) -> float:
             "checkpoint cannot be used with data in chunks: the codes stay on the workers; "
             "save the model when the fit has ended"
         )
+    names = feature_names(X)
     samples = Samples.of(X, model.dtype)
     random = check_random_state(model.random_state)
     seed = int(random.randint(np.iinfo(np.int32).max))
@@ -144,6 +146,8 @@ def fit(model: Any, X: Any) -> float:
         _keep(model, solver, result, checked, replaced)
     model.n_features_in_ = samples.shape[1]
     vars(model).pop("feature_names_in_", None)  # of an earlier fit
+    if names is not None:
+        model.feature_names_in_ = names
     return sum(found.squares)
 
 
@@ -161,6 +165,8 @@ def _keep(model: Any, solver: Solver, result: Result, checked: Checked, replaced
 
 def transform(model: Any, X: Any, out: Any = None) -> Any:
     """Codes of data in chunks, made and kept by the workers; written to the zarr store ``out`` where given."""
+    if not isinstance(X, Iterator):  # whether its chunks have names is not known yet
+        compare_names(model, X)
     samples = Samples.of(X, model.components_.dtype)
     m, n = model.components_.shape
     if samples.shape[1] != n:

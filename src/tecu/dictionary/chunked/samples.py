@@ -23,7 +23,7 @@ import numpy as np
 
 from tecu.dictionary.coding import Matrix
 from tecu.dictionary.parameters import kept_precision
-from tecu.dictionary.validation import require_all_entries
+from tecu.dictionary.validation import is_frame_of_dask, require_all_entries
 from tecu.extras import how_to_get
 
 CHUNK_BYTES = 32 << 20
@@ -260,7 +260,7 @@ def _of_dask(X: Any) -> Samples:
     import dask
     from dask.optimization import cull
 
-    if hasattr(X, "to_dask_array"):  # a data frame
+    if is_frame_of_dask(X):
         X = X.to_dask_array()
     _matrix(X.shape, X.dtype)
     if X.numblocks[1] > 1:

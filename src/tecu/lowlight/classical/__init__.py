@@ -50,9 +50,10 @@ def get(name: str) -> Method:
     except (ImportError, AttributeError) as error:
         raise ValueError(f"method {name!r}: {error}") from error
     except (Exception, SystemExit) as error:  # the module is someone's own: anything may happen in it
-        raise ValueError(f"method {name!r}: the module {module} could not be imported: {_reason(error)}") from error
+        raise ValueError(f"method {name!r}: the module {module} could not be imported: {reason(error)}") from error
     if not callable(found):
-        raise TypeError(f"method {name!r} is not a function but {type(found).__name__}")
+        kind = type(found).__name__
+        raise ValueError(f"method {name!r} must name a function that takes and gives a picture; it is a {kind}")
     return cast(Method, found)
 
 
@@ -91,7 +92,12 @@ def _own_module(module: str) -> Any:
     return importlib.import_module(module)
 
 
-def _reason(error: BaseException) -> str:
+def reason(error: BaseException) -> str:
+    """What went wrong in somebody's own code, in one line.
+
+    >>> reason(ValueError("rows differ")), reason(SystemExit(2))
+    ('ValueError: rows differ', 'it ends the program, with the code 2')
+    """
     if isinstance(error, SystemExit):
         return f"it ends the program, with the code {error.code!r}"
     return f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}".removesuffix(": ")

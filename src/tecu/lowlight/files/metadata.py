@@ -14,6 +14,7 @@ from tecu.lowlight.files.png_colour import fitting_chunks
 ORIENTATION, EXIF_IFD, GPS_IFD, WIDTH, HEIGHT = 0x0112, 0x8769, 0x8825, 0xA002, 0xA003
 INTEROPERABILITY = 0xA005  # where in the old file its table was, which tells nothing of the photo
 MAKER_NOTE = 0x927C  # what the camera's maker says to his own programs: often long, and of no use to others
+HEAD = b"Exif\0\0"
 JPEG_EXIF = 65_535 - 2  # a segment without its length, which counts itself; our "Exif\0\0" is part of the data
 
 # Tags that say how a TIFF's pixels are stored (or hold XMP, IPTC and profiles): about the old file, not the
@@ -73,7 +74,8 @@ def loaded(exif: bytes) -> Image.Exif:
 def exif_of(image: Image.Image) -> bytes | None:
     """What the loaded ``image``, which is to stay turned as it is, holds as EXIF: of a TIFF, its tags on the photo."""
     if isinstance(held := image.info.get("exif"), bytes):
-        return held
+        # Pillow gives that of a WebP without the head, and writes a JPEG as it is told; others do without.
+        return held if held.startswith(HEAD) or not held else HEAD + held
     try:
         tags = image.getexif()
         return _clean(tags, image.size, tags.get(ORIENTATION, 1)) or None
