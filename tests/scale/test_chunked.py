@@ -337,23 +337,6 @@ def test_the_names_of_a_data_frame_of_dask_are_kept_and_compared(tmp_path):
         model.transform(frame_of(X, ["a", "b", "c"]))
 
 
-def test_a_data_frame_of_dask_is_one_of_pandas_with_its_names():
-    dataframe = pytest.importorskip("dask.dataframe", exc_type=ImportError)
-    pandas = pytest.importorskip("pandas")
-    table = pandas.DataFrame(np.random.default_rng(0).normal(size=(100, 3)), columns=["a", "b", "c"])
-    lazy_table = dataframe.from_pandas(table, npartitions=2)
-    model = L0DictionaryLearning(2, penalty=0.5, max_iter=2, random_state=0)
-    for learn in (model.fit, model.partial_fit):
-        learn(lazy_table)
-        assert list(model.feature_names_in_) == ["a", "b", "c"]
-        model.transform(table)
-        model.transform(lazy_table)
-        with pytest.raises(ValueError, match="order"):
-            model.transform(lazy_table[["b", "a", "c"]])
-    with pytest.raises(ValueError, match="order"):
-        model.partial_fit(lazy_table[["b", "a", "c"]])
-
-
 @pytest.mark.parametrize(("exponent", "remedy"), [(600, "divide"), (-600, "multiply")])
 def test_samples_whose_squares_leave_the_range_are_refused_as_in_memory(fitted, X, exponent, remedy, tmp_path):
     for chunk in (0, 2) if exponent > 0 else (slice(None),):  # one number is too large; if all are too small they are

@@ -131,7 +131,7 @@ class Coding:
         cap, number = self._cap, self._number
         scratch, work = room_for_correlations(self._height, self._D), np.empty(len(self._D), number)
         numbers, supports = np.empty((cap + 4, cap)), np.empty((2, cap), np.int32)
-        room = max(self._height, min(len(self._ends), ENTRIES // cap))
+        room = max(len(scratch[1]), min(len(self._ends), ENTRIES // cap))
         while self._taken[0] < len(self._places):
             own = next(self._numbers)
             part = self._parts[own] = Codes.empty(room, cap, number)
@@ -215,9 +215,11 @@ def _no_codes(samples: int, dtype: Any) -> tuple[Matrix, Matrix, Matrix]:
 
 def room_for_correlations(height: int, D: Matrix) -> tuple[Matrix, Matrix]:
     """Scratch of kernels: for samples that are gathered, and for the correlations of ``height`` samples with atoms."""
-    atoms, features = D.shape
-    some = min(height, max(1, TILE // features))
-    return np.empty((some, features), D.dtype), np.empty((height, atoms), D.dtype)
+    from tecu.dictionary.kernels_code import ROWS
+
+    (atoms, features), whole = D.shape, -(-height // ROWS) * ROWS
+    some = min(whole, max(1, TILE // features // ROWS) * ROWS)
+    return np.empty((some, features), D.dtype), np.empty((whole, atoms), D.dtype)
 
 
 def tile_height(n_components: int) -> int:

@@ -16,6 +16,10 @@ from tecu.dictionary.compiled import matrix_product, part, routine
 
 BLOCK = 64  # correlations compared at a time in the argmax
 
+ROWS = 8
+"""Samples are gathered to a multiple of this, with zeros: what BLAS makes of the last few of a number that is none may
+differ in the last bit, and codes are not to depend on which samples happen to be beside them."""
+
 
 @part
 def _largest(c: Any, bits: Any, mask: Any) -> Any:
@@ -95,7 +99,9 @@ def _correlate(gemm: Any, Y: Any, D: Any, first: Any, last: Any, ends: Any, some
                 some[gathered, f] = Y[p, f]
             gathered += 1
         if gathered == some.shape[0] or (p == last - 1 and gathered > 0):
-            matrix_product(gemm, some[:gathered], D, tile[done : done + gathered])
+            whole = (gathered + ROWS - 1) // ROWS * ROWS
+            some[gathered:whole] = 0
+            matrix_product(gemm, some[:whole], D, tile[done : done + whole])
             done += gathered
             gathered = np.int64(0)
 

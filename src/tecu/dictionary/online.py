@@ -2,14 +2,13 @@
 
 Loose first: with a bad dictionary a small penalty commits each sample to many wrong atoms, and the dictionary to
 them. So the first passes take only atoms that lower a sample's error by many times the penalty, and totals forget
-quickly; both tighten from pass to pass. Such passes need not descend: they come before the first sweep that is
-certified.
+quickly; both tighten from stage to stage, mostly from pass to pass. Such passes need not descend: they come before the
+first sweep that is certified.
 """
 
 from __future__ import annotations
 
 import logging
-import math
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -28,18 +27,40 @@ from tecu.dictionary.workers import Workers
 log = logging.getLogger("tecu")
 
 FIRST_GAIN, LEAST_SHARE, MOST_SHARE = 16.0, 0.045, 0.1
-"""The gain an atom must bring in the first passes, in units of the penalty; what share of a sample's mean square that
-is at least, and at most (:func:`gains`)."""
+"""The gain an atom must bring at first, in units of the penalty; what share of a sample's mean square that is at least,
+and at most (:func:`gains`)."""
 
-LENGTHS = (0.5, 0.5, 0.75, 1.0)
-"""The same for a fixed number of atoms a sample: the share of it that each pass takes."""
+FIRST_LENGTH = 0.5
+"""The same for a fixed number of atoms a sample: the share of it that codes take at first."""
 
-MEMORY = (0.3, 0.3, 0.5, 0.8)
-"""How far back the totals of each pass reach, as a share of the pass."""
 
-FIRST_TO_COME = (2, 0, 1, 3)
-"""Of fewer passes than there are these are made, in the usual order: one alone is rather tight, two go from loose to
-rather tight. The last is of use only after three others."""
+@dataclass(frozen=True)
+class Stage:
+    """Some batches alike: how tight codes are, from 0 to 1; how far back totals reach; how many samples are seen.
+
+    Both are shares of a pass. In the end atoms are replaced if the stage ``replaces`` any.
+    """
+
+    tightness: float
+    memory: float
+    share: float = 1.0
+    replaces: bool = True
+
+
+STAGES = (Stage(0.0, 0.3, replaces=False), Stage(0.0, 0.3), Stage(0.5, 0.5), Stage(1.0, 0.8))
+"""Four passes. Of three the last is left out, which is of use only after three others."""
+
+STAGES_OF_TWO = (
+    Stage(0.0, 0.25, 1 / 2, replaces=False),
+    Stage(0.0, 0.25, 1 / 2),
+    Stage(0.5, 0.4, 1 / 2),
+    Stage(0.75, 0.5, 1 / 2),
+)
+STAGES_OF_ONE = tuple(Stage(tightness, 0.25, 1 / 3, replaces=False) for tightness in (0.0, 0.5, 0.75))
+"""Fewer passes are cut: to go all the way from loose to tight is worth more than to see each sample at each stage."""
+
+MORE_BATCHES, LEAST_BATCHES = 4 / 3, 3
+"""A pass has so many times as many batches then; it is cut where that gives each part so many of them."""
 
 BATCH = 1.8
 """Samples between two dictionary updates, as a multiple of the number of atoms."""
@@ -169,45 +190,67 @@ def loose_start(
     *,
     ball: bool = False,
     team: Workers | None = None,
-    passes: int = len(MEMORY),
+    passes: int = len(STAGES),
     report: Callable[[str], None] = log.info,
 ) -> tuple[Matrix, int]:
     """A dictionary to start from, by loose passes over the data, and how many atoms were replaced on the way.
 
-    There are four of them, or ``passes`` if that is less (:data:`FIRST_TO_COME`).
+    There are four of them, or ``passes`` if that is less; these go through stages from loose to tight
+    (:func:`stages_of`).
     """
     m = len(D)
     unit, square = scale_of(rows)
     coder = replace(coder, penalty=coder.penalty * unit * unit, lower=coder.lower * unit, upper=coder.upper * unit)
     online = OnlineDictionary(D, coder, ball, team)
-    count, seen = batches_of_a_pass(len(rows), m)
+    usual, seen = batches_of_a_pass(len(rows), m)
+    first, last = gains(coder.penalty, square)
+    stages = stages_of(passes, usual)
+    counts = [stage_batches(stage, usual) for stage in stages]
     replaced = 0
-    usual = list(zip(gains(coder.penalty, square), LENGTHS, MEMORY, strict=True))
-    settings = [usual[i] for i in sorted(FIRST_TO_COME[:passes])]
 
     def begun() -> Iterator[Batch]:
-        """The batches of all passes."""
-        for looseness, share, _ in settings:
-            for batch in np.array_split(random.permutation(len(rows))[:seen], count):
+        """The batches of all stages."""
+        waiting = np.arange(0)
+        for stage, count in zip(stages, counts, strict=True):
+            size = max(1, int(stage.share * seen))
+            if len(waiting) < size:
+                waiting = random.permutation(len(rows))
+            looseness = first ** (1.0 - stage.tightness) * last**stage.tightness
+            share = FIRST_LENGTH + (1.0 - FIRST_LENGTH) * stage.tightness
+            for batch in np.array_split(waiting[:size], count):
                 yield coder.batch(_scaled(rows, np.sort(batch), unit), looseness, share)
+            waiting = waiting[size:]
 
-    def of_a_pass() -> Iterator[Batch]:
-        """So many of them, and the first one of the next pass is fetched while the last one is worked on."""
+    def of_a_stage(count: int) -> Iterator[Batch]:
+        """So many of them, and the first one of the next stage is fetched while the last one is worked on."""
         for _ in range(count):
             yield fetched.pop()
             fetched.extend(islice(ahead, 1))
 
     ahead = begun()
     fetched = [next(ahead)]
-    for number, (_, _, memory) in enumerate(settings):
-        judged = Judged(D) if number else None
-        online.absorb(of_a_pass(), max(0.0, 1.0 - 1.0 / (memory * count)), judged)
+    for number, (stage, count) in enumerate(zip(stages, counts, strict=True)):
+        judged = Judged(D) if stage.replaces else None
+        online.absorb(of_a_stage(count), max(0.0, 1.0 - stage.share / (stage.memory * count)), judged)
         if judged is not None:
             slots = replace_atoms(online.D, judged.energy, judged.largest_misfits()[0], online.team)
             online.forget(slots)
             replaced += len(slots)
-        report(f"loose pass {number + 1} of {len(settings)}: {replaced} atoms replaced so far")
+        report(f"loose stage {number + 1} of {len(stages)}: {replaced} atoms replaced so far")
     return online.D, replaced
+
+
+def stages_of(passes: int, batches: int) -> tuple[Stage, ...]:
+    """The stages of so many passes, each usually of so many ``batches``."""
+    cut = {1: STAGES_OF_ONE, 2: STAGES_OF_TWO}.get(passes, ())
+    if cut and all(stage_batches(stage, batches) >= LEAST_BATCHES for stage in cut):
+        return cut
+    return {1: (replace(STAGES[2], replaces=False),), 2: STAGES[:3:2]}.get(passes, STAGES[:passes])
+
+
+def stage_batches(stage: Stage, usual: int) -> int:
+    """How many batches a stage has where a pass usually has so many."""
+    return usual if stage.share == 1.0 else max(1, round(stage.share * MORE_BATCHES * usual))
 
 
 def batches_of_a_pass(samples: int, atoms: int) -> tuple[int, int]:
@@ -222,21 +265,20 @@ def _scaled(rows: Rows, chosen: Matrix, unit: float) -> Matrix:
     return samples if unit == 1.0 else samples * samples.dtype.type(unit)
 
 
-def gains(penalty: float, square: float) -> tuple[float, ...]:
-    r"""The gain an atom must bring in each of the four passes, in units of the penalty.
+def gains(penalty: float, square: float) -> tuple[float, float]:
+    r"""The gain an atom must bring at first and in the end, in units of the penalty; in between it is ``g^(1-t) h^t``.
 
-    In the first two it is 16, but at least 4.5 % of ``square``, the mean squared length of a sample, and down to 8
-    where it would be more than 10 %. In the last one it is 4, or a quarter of the first if that is less, in the third
-    their geometric mean. So what an atom has to explain at first does not become small with the penalty: a code of many
-    atoms that are all wrong teaches them nothing.
+    At first it is 16, but at least 4.5 % of ``square``, the mean squared length of a sample, and down to 8 where it
+    would be more than 10 %. In the end it is 4, or a quarter of the first if that is less. So what an atom has to
+    explain at first does not become small with the penalty: a code of many atoms that are all wrong teaches them
+    nothing.
 
     >>> [round(gain, 1) for gain in gains(0.003, 1.0)], [round(gain, 1) for gain in gains(0.0005, 1.0)]
-    ([16.0, 16.0, 8.0, 4.0], [90.0, 90.0, 19.0, 4.0])
+    ([16.0, 4.0], [90.0, 4.0])
     """
     ratio = square / penalty if penalty > 0 else 0.0
     first = max(LEAST_SHARE * ratio, min(FIRST_GAIN, max(FIRST_GAIN / 2, MOST_SHARE * ratio)))
-    last = min(FIRST_GAIN, first) / 4
-    return first, first, math.sqrt(first * last), last
+    return first, min(FIRST_GAIN, first) / 4
 
 
 def scale_of(rows: Rows) -> tuple[float, float]:
