@@ -29,6 +29,7 @@ from benchmarks.dictionary_rivals import (
     against_scikit_learn,
     against_spams,
     many_samples,
+    other_passes,
     other_penalties,
     patches,
     shared_offset,
@@ -322,7 +323,7 @@ FIGURES = {
     "floors": floors, "palm": against_palm, "spams": against_spams, "patches": patches,
     "scikit-learn": against_scikit_learn, "many": many_samples, "penalties": other_penalties,
     "threads": threads, "criterion": criterion, "compiling": compiling, "memory": memory,
-    "codes": new_codes, "offset": shared_offset, "blocks": blocks,
+    "codes": new_codes, "offset": shared_offset, "blocks": blocks, "passes": other_passes,
 }  # fmt: skip
 
 

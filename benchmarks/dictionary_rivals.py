@@ -1,4 +1,4 @@
-"""Dictionary learning against others: PALM, SPAMS, scikit-learn, and itself with loose passes over all samples."""
+"""Dictionary learning against others: PALM, SPAMS, scikit-learn, and itself with other loose passes."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import math
 import time
 import warnings
 from functools import partial
+from itertools import product
 
 import numpy as np
 
@@ -113,6 +114,43 @@ def many_samples(seeds):
         ratios = [np.exp(np.mean(pairs[:, 0] - pairs[:, 1])) for pairs in by_pairs]
         print(f"loose passes over a part, {name}: {ratios[0]:.3f} of the objective and {ratios[1]:.2f} of the time "
               f"with passes over all of them, the mean of {len(seeds)} seeds", flush=True)  # fmt: skip
+
+
+def other_passes(seeds):
+    """Loose passes as they are against others.
+
+    Of fits of one and of two sweeps: against passes that are not cut. Of fits of default length: fewer and shorter ones
+    against four, by the time until the first state, which is after the first sweep, and by what the fits end with.
+    """
+    from tecu.dictionary.online import STAGES, Stage
+
+    shorter = (Stage(0.0, 0.2, 0.6, replaces=False), Stage(0.4, 0.6, 0.75), Stage(0.75, 1.2, 0.6))
+    others = [
+        ("one sweep, a cut pass against a whole one", {"max_iter": 1}, {}, {"STAGES_OF_ONE": ()}),
+        ("two sweeps, two cut passes against whole ones", {"max_iter": 2}, {}, {"STAGES_OF_TWO": ()}),
+        ("three loose passes against four", {}, {"STAGES": (STAGES[0], *STAGES[2:])}, {}),
+        ("two passes' worth of samples against four", {}, {"STAGES": shorter}, {}),
+    ]
+    data = {
+        "planted, n = 64": partial(planted, 64), "planted, n = 144": partial(planted, 144),
+        "patches": partial(photo_patches, relative=3e-3),
+    }  # fmt: skip
+    for (what, options, own, other), (name, make) in product(others, data.items()):
+        ratios = []
+        for seed in seeds:
+            X, D0, penalty, *_ = make(seed)
+            found = [[math.inf, math.inf, 0.0] for _ in range(2)]
+            for _ in range(ROUNDS // 2):
+                for row, changes in zip(found, (own, other), strict=True):
+                    with patched(online, **changes):
+                        model, seconds, way = timed_fit(
+                            X, math.inf, len(D0), penalty=penalty, random_state=seed, **options
+                        )
+                    row[:] = min(way, row[0]), min(seconds, row[1]), model.objective_
+            ratios.append(np.divide(*found))
+        first, seconds, objective = np.exp(np.mean(np.log(ratios), axis=0))
+        print(f"{what}, {name}: first state after {first:.2f} of the time, end after {seconds:.2f} of it at "
+              f"{objective:.3f} of the objective, the mean of {len(seeds)} seeds", flush=True)  # fmt: skip
 
 
 def other_penalties(seeds):

@@ -107,3 +107,54 @@ def test_the_gap_of_codes_is_that_of_the_definition_whatever_is_left(seed, dtype
     gap, loud = gap_of(X, D, u, old.astype(dtype), eta, tau, 1.0)
     assert 20 < np.count_nonzero(loud) < 180
     np.testing.assert_allclose(gap, np.sum((u - prox) ** 2), rtol=1e-4 if dtype == np.float32 else 1e-10)
+
+
+@pytest.mark.parametrize("delta", [0.02, 0.03, 0.1])
+@pytest.mark.parametrize("share", [3e-6, 1e-5, 1e-4])
+@pytest.mark.parametrize("old", [True, False])
+def test_rounding_hides_no_atom_where_others_are_much_alike(delta, share, old):
+    # Pairs of atoms with cosines of 0.98 to 0.999 have large coefficients of opposite sign: in float32 the energy that
+    # they explain is wrong by more than a penalty. The third atom of each sample gains three penalties.
+    pairs, n = 12, 64
+    rng = np.random.default_rng(0)
+    Q = np.linalg.qr(rng.normal(size=(n, n)))[0]
+    close, apart = Q[: 2 * pairs : 2], delta * Q[1 : 2 * pairs : 2]
+    D = np.concatenate([close + apart, close - apart, Q[2 * pairs :]])
+    D = (D / np.linalg.norm(D, axis=1, keepdims=True)).astype(np.float32)
+    k, third = rng.integers(pairs, size=600), rng.integers(2 * pairs, n, size=600)
+    X = Q[2 * k + 1] + 0.3 * rng.normal(size=(600, 1)) * Q[2 * k] + np.sqrt(6 * share) * Q[third]
+    start = np.zeros((600, n))
+    for p in range(600 if old else 0):
+        both = [k[p], pairs + k[p]]
+        start[p, both] = np.linalg.lstsq(D[both].T.astype(float), X[p], rcond=None)[0]
+    before = csr_array(start.astype(np.float32)) if old else None
+    X = X.astype(np.float32)
+    codes = coding.polished(X, D, D @ D.T, before, penalty=share, cap=12).codes.csr(n).toarray()
+    assert np.all(codes[np.arange(600), third] != 0)
+
+
+@pytest.mark.parametrize("level", [1.0, 200.0])
+def test_rounding_hides_no_atom_where_there_are_many_features(level):
+    n, share = 100_000, 1e-5
+    D = np.stack([np.ones(n), np.where(np.arange(n) % 2, 1.0, -1.0)]) / np.sqrt(n)
+    heights = level * np.linspace(1.0, 2.0, 30)
+    X = np.stack([heights, heights * np.sqrt(2.4 * share)], axis=1) @ D
+    found = coding.polished(
+        X[15:].astype(np.float32), D.astype(np.float32), (D @ D.T).astype(np.float32),
+        csr_array(np.stack([heights[15:], np.zeros(15)], axis=1).astype(np.float32)),
+        penalty=share * heights[15] ** 2, cap=2,
+    )  # fmt: skip
+    assert found.codes.indptr[-1] == 2 * 15  # the second atom gains 1.2 penalties or more
+
+
+@pytest.mark.parametrize("samples", [1, 8, 9, 61, 200])
+def test_codes_do_not_depend_on_which_samples_are_beside_them(samples):
+    X, D, _ = quiet_and_loud(0)
+    X = X[:samples]
+    quieter = X.copy()
+    quieter[::5] *= 1e-3
+    found, beside = (
+        coding.polished(some, D, D @ D.T, penalty=PENALTY, cap=12).codes.csr(len(D)).toarray() for some in (X, quieter)
+    )
+    same = np.arange(samples) % 5 != 0
+    np.testing.assert_array_equal(found[same], beside[same])

@@ -214,7 +214,11 @@ def _no_codes(samples: int, dtype: Any) -> tuple[Matrix, Matrix, Matrix]:
 
 
 def room_for_correlations(height: int, D: Matrix) -> tuple[Matrix, Matrix]:
-    """Scratch of kernels: for samples that are gathered, and for the correlations of ``height`` samples with atoms."""
+    """Scratch of kernels for ``height`` samples and as many atoms and features as ``D`` has.
+
+    It is for samples that are gathered, and for correlations with the atoms. Both have rows for whole groups of them
+    (:data:`tecu.dictionary.kernels_code.ROWS`), which BLAS fills.
+    """
     from tecu.dictionary.kernels_code import ROWS
 
     (atoms, features), whole = D.shape, -(-height // ROWS) * ROWS

@@ -16,10 +16,10 @@ from tecu.dictionary.kernels_atoms import (
     SPARSE_TOTALS,
     SWEEP_BLOCK,
     _add_sample,
-    _misfit,
     _share_filled,
     _sweep_range,
 )
+from tecu.dictionary.kernels_code import _misfit
 from tecu.dictionary.kernels_polish import _code_tile
 from tecu.dictionary.kernels_waiting import _glance
 from tecu.kernels.words import (

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tecu.dictionary.compiled import compiled, part, routine, square_root, subtract_product, written_out
-from tecu.dictionary.kernels_code import _subtract_rows
+from tecu.dictionary.kernels_code import _misfit, _subtract_rows
 from tecu.dictionary.workers import Workers
 from tecu.kernels.words import Double, DoubleMatrix, Doubles, Flag, Indices, Integer, Matrix, Number, Totals, Vector
 
@@ -102,16 +102,6 @@ def inner_product(left: DoubleMatrix, right: Matrix, upper: Flag, first: Integer
         for j in range(i if upper else 0, left.shape[1]):
             total += np.float64(a[j]) * np.float64(b[j])
     return total
-
-
-@part
-def _misfit(y: Any, D: Any, indices: Any, data: Any, count: Any, r: Any) -> Any:
-    """``r = y - D'w``, and its squared length in float64."""
-    _subtract_rows(r, y, D, indices, data, count)
-    square = 0.0
-    for f in range(r.size):
-        square += np.float64(r[f]) * np.float64(r[f])
-    return square
 
 
 @compiled

@@ -31,7 +31,7 @@ def own_prox_gap(
     ``phi`` is ``H + eta/2 ||u - old||^2``, and ``-grad H`` the products of the ``misfits``, whose squared lengths are
     ``squares``, with the atoms, of which none is longer than ``longest``. Where a misfit is so short that no atom can
     come in, the products with the atoms of the code are enough. The last three are scratch: an integer for each sample,
-    some samples, and rows of products for as many as there are.
+    and what :func:`tecu.dictionary.coding.room_for_correlations` gives for all of them.
     """
     limit = 2 * weight * tau  # of the square of tau (u - grad phi / tau)
     nearly = slopes.dtype.type(0.999 * limit)  # what is below that is below the limit in any precision

@@ -1,4 +1,4 @@
-"""Parts of compiled kernels, those of the coder first: the argmax, a sum of rows, sorting.
+"""Parts of compiled kernels, those of the coder first: the argmax, sums of rows, correlations, sorting.
 
 Every coder works on ``q(w) = 1/2 w'Gw - c'w + penalty ||w||_0`` for one sample, ``G`` the Gram matrix of the atoms
 and ``c`` the sample's correlations with them. A proximal term ``eta/2 ||w - w_prev||^2`` is part of it: ``shift = eta``
@@ -17,8 +17,8 @@ from tecu.dictionary.compiled import matrix_product, part, routine
 BLOCK = 64  # correlations compared at a time in the argmax
 
 ROWS = 8
-"""Samples are gathered to a multiple of this, with zeros: what BLAS makes of the last few of a number that is none may
-differ in the last bit, and codes are not to depend on which samples happen to be beside them."""
+"""BLAS gets samples in multiples of this, filled up with zeros: what it makes of the last few of another number may
+differ in the last bit. So codes in float64 do not depend on which samples are beside them; in float32 that bit may."""
 
 
 @part
@@ -77,24 +77,38 @@ def _subtract_rows(u: Any, start: Any, U: Any, rows: Any, a: Any, t: Any) -> Any
 
 @part
 def _inner(a: Any, b: Any) -> Any:
-    total = a.dtype.type(0)
+    """``<a, b>`` in float64."""
+    total = 0.0
     for f in range(a.size):
-        total += a[f] * b[f]
+        total += np.float64(a[f]) * np.float64(b[f])
     return total
 
 
+@part
+def _misfit(y: Any, D: Any, indices: Any, data: Any, count: Any, r: Any) -> Any:
+    """``r = y - D'w``, and its squared length in float64."""
+    _subtract_rows(r, y, D, indices, data, count)
+    square = 0.0
+    for f in range(r.size):
+        square += np.float64(r[f]) * np.float64(r[f])
+    return square
+
+
 @routine
-def _correlate(gemm: Any, Y: Any, D: Any, first: Any, last: Any, ends: Any, some: Any, tile: Any) -> Any:
-    """The correlations of the samples from ``first`` to ``last`` that have no code yet, whose ``ends`` are negative."""
+def _correlate(gemm: Any, Y: Any, D: Any, first: Any, last: Any, wanted: Any, some: Any, tile: Any) -> Any:
+    """``Y D'`` for those samples from ``first`` to ``last`` whose ``wanted`` is negative, one after the other.
+
+    The rows of ``some``, where they are gathered, are a multiple of ``ROWS``; ``tile`` has room for such a multiple.
+    """
     count = np.int64(0)
     for p in range(first, last):
-        count += ends[p] < 0
-    if count == last - first:
-        matrix_product(gemm, Y[first:last], D, tile[:count])
-        return
+        count += wanted[p] < 0
     done, gathered = np.int64(0), np.int64(0)
-    for p in range(first, last):
-        if ends[p] < 0:
+    if count == last - first and count >= ROWS:
+        done = count // ROWS * ROWS
+        matrix_product(gemm, Y[first : first + done], D, tile[:done])
+    for p in range(first + done, last):
+        if wanted[p] < 0:
             for f in range(Y.shape[1]):
                 some[gathered, f] = Y[p, f]
             gathered += 1

@@ -17,13 +17,10 @@ from tecu.dictionary.kernels_code import _correlate, _largest, _sort, _subtract_
 from tecu.dictionary.kernels_refit import (
     _border,
     _drop,
-    _left,
     _refit,
     _remove,
-    _rounding,
     _schur,
     _settle_one,
-    _square,
     _value_at,
 )
 from tecu.kernels.words import (
@@ -47,7 +44,6 @@ from tecu.kernels.words import (
 def _polish_one(
     G: Any,
     shift: Any,
-    square: Any,
     c: Any,
     work: Any,
     bits: Any,
@@ -69,20 +65,16 @@ def _polish_one(
 
     From an empty support that is orthogonal matching pursuit. Without ``polish`` it is nothing else, and ends at an
     atom within ``floor`` of the span of those chosen; the prefix of the path with the least ``q`` is kept. Returns the
-    length, the insertions, ``q`` and whether no single atom can be dropped or inserted with profit. ``square`` is that
-    of the sample (:func:`_square`). ``rounded`` is scratch for coefficients in the precision of ``work``, in which
-    other kernels subtract rows: that is compiled once.
+    length, the insertions, ``q`` and whether no single atom can be dropped or inserted with profit. ``rounded`` is
+    scratch for coefficients in the precision of ``work``, in which other kernels subtract rows: that is compiled once.
     """
     inserted = best = np.int64(0)
     t = _refit(G, shift, c, support, t, cap, floor, inverse, w, g, v)
-    settled, enough = False, stop - _rounding(c) * square
+    settled = False
     path, lowest = 0.0, 0.0  # q along the path
     for _ in range(4 * cap):
         if polish:
             t = _drop(inverse, support, w, t, penalty)
-        if _left(square, c, support, w, t) <= enough:
-            settled = True
-            break
         for s in range(t):
             rounded[s] = w[s]
         _subtract_rows(work, c, G, support, rounded, t)
@@ -157,13 +149,13 @@ def _code_tile(
     change, settled = 0.0, np.int64(0)
     for p in range(first, last):
         t, gain = np.int64(-1), 0.0
+        room = place + (p - first) * cap  # there a code can wait, whatever the lengths of those before
         if starts[p] == starts[p + 1] or (polish and restart < 2):
             t, gain = _settle_one(
                 Y[p], D, G, shift, old, old_values, starts[p], starts[p + 1], stop, penalty, cap, floor, work, s2,
-                inverse, w2, g, v,
+                inverse, w2, g, v, values[room:], some[0],
             )  # fmt: skip
-        if t >= 0:  # the code waits where there is room for it whatever the lengths of those before
-            room = place + (p - first) * cap
+        if t >= 0:
             t = _write(s2, w2, t, indices, values, room) - room
             change += gain
             settled += 1
@@ -186,7 +178,6 @@ def _code_tile(
         for s in range(begin, end):
             c[old[s]] += shift * old_values[s]
         before = _value_at(G, shift, c, old, old_values, begin, end, penalty)
-        square = _square(Y[p], shift, old_values, begin, end)
         held = min(cap, end - begin)
         t, inserted, value, fixed = np.int64(0), np.int64(1), 0.0, False
         for attempt in range(2):  # one place that calls the polish: it is compiled into each
@@ -201,7 +192,7 @@ def _code_tile(
                     break
                 size = np.int64(0)
             t2, inserted, value2, fixed2 = _polish_one(
-                G, shift, square, c, work, bits, mask, stop, penalty, cap, floor, polish, s2, size, inverse, w2, g, v,
+                G, shift, c, work, bits, mask, stop, penalty, cap, floor, polish, s2, size, inverse, w2, g, v,
                 values[place:],
             )  # fmt: skip
             if attempt == 0 or value2 < value or held == 0:
@@ -254,13 +245,15 @@ def codes_of(
     are any and ``indices`` and ``values`` have room for a whole tile.
 
     Correlations ``c = D y + shift old`` are made here, by BLAS at ``gemm``: a thread that makes them by NumPy asks for
-    the interpreter's lock at every tile. They are made of those samples only that the old code, or none, leaves too
-    much of (:func:`tecu.dictionary.kernels_refit._settle_one`). ``restart`` 0: from none only where there is no old
-    support; 1: also where an atom came in; 2: always. ``some`` and ``tile`` are scratch for samples that are gathered
-    and with rows for the largest tile, ``work`` one row of it, ``bits`` the same memory as integers; ``numbers`` and
-    ``supports`` are scratch too, ``cap + 4`` and 2 rows of ``cap``. The codes of this call are written one after the
-    other, sorted, without zeros; sample ``p`` ends at ``ends[p]``. Of tile ``i``, ``places[i]`` gets ``own`` and where
-    its first sample begins, ``changes[i]`` the change of ``q`` and how many codes are settled.
+    the interpreter's lock at every tile. They are not made of samples that the old code, or none, leaves too little of
+    (:func:`tecu.dictionary.kernels_refit._settle_one`), unless it is to begin from none, too. ``restart`` 0: from none
+    only where there is no old support; 1: also where an atom came in; 2: always. ``some`` and ``tile`` are scratch for
+    samples that are gathered and for correlations of the largest tile, from
+    :func:`tecu.dictionary.coding.room_for_correlations`; ``work`` is one row of ``tile``, ``bits`` the same memory as
+    integers; ``numbers`` and ``supports`` are scratch too, ``cap + 4`` and 2 rows of ``cap``. For each row of ``tile``
+    there is room for ``cap`` ``indices`` and ``values``. The codes of this call are written one after the other,
+    sorted, without zeros; sample ``p`` ends at ``ends[p]``. Of tile ``i``, ``places[i]`` gets ``own`` and where its
+    first sample begins, ``changes[i]`` the change of ``q`` and how many codes are settled.
 
     Without ``polish``, and from no old codes: greedy pursuit, which ends at ``cap`` atoms, when the next gain is at
     most ``stop``, or when the next atom is within ``floor`` of the span of those chosen.

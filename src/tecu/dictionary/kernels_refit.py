@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 
 from tecu.dictionary.compiled import part
-from tecu.dictionary.kernels_code import _inner
-
-ROUGH, FINE = 4e-6, 1e-14
-"""Rounding of what is left of a sample, as a share of its squared length, in float32 and in float64."""
+from tecu.dictionary.kernels_code import _inner, _misfit
 
 HOPELESS = 2.0
 """What is left with the old coefficients, in units of what must be left at most, from which on no refit is tried."""
+
+ROUNDING = 1e-3
+"""Of the squared length of what is left, which is summed entry by entry: it is no difference of large squares."""
 
 
 @part
@@ -108,34 +108,6 @@ def _drop(inverse: Any, support: Any, w: Any, t: Any, penalty: Any) -> Any:
 
 
 @part
-def _square(y: Any, shift: Any, old_values: Any, begin: Any, end: Any) -> Any:
-    """``||y||^2 + shift ||old||^2``."""
-    square = np.float64(_inner(y, y))
-    for s in range(begin, end):
-        square += np.float64(shift) * old_values[s] * old_values[s]
-    return square
-
-
-@part
-def _left(square: Any, c: Any, support: Any, w: Any, t: Any) -> Any:
-    """Half the square of what is left of a sample: no other atom can gain more.
-
-    What is left, ``r``, is orthogonal to the atoms chosen. So another atom whose part orthogonal to them is ``a`` gains
-    ``(a'r)^2 / 2||a||^2``. With a ``shift`` the sample is ``y`` and ``sqrt(shift) old`` below it, and there is an entry
-    ``sqrt(shift)`` of its own below each atom.
-    """
-    lowered = 0.0
-    for s in range(t):
-        lowered += w[s] * c[support[s]]
-    return 0.5 * (square - lowered)
-
-
-@part
-def _rounding(c: Any) -> Any:
-    return ROUGH if c.itemsize == 4 else FINE
-
-
-@part
 def _value_at(G: Any, shift: Any, c: Any, old: Any, old_values: Any, begin: Any, end: Any, penalty: Any) -> Any:
     """``q`` at the old code, which is stored from ``begin`` to ``end``."""
     value = penalty * (end - begin)
@@ -149,26 +121,55 @@ def _value_at(G: Any, shift: Any, c: Any, old: Any, old_values: Any, begin: Any,
 
 
 @part
+def _move(support: Any, w: Any, t: Any, old: Any, old_values: Any, begin: Any, end: Any) -> Any:
+    """``||w - old||^2``."""
+    square = 0.0
+    for r in range(begin, end):
+        square += np.float64(old_values[r]) * old_values[r]
+    for s in range(t):
+        square += w[s] * w[s]
+        for r in range(begin, end):
+            if old[r] == support[s]:
+                square -= 2 * w[s] * old_values[r]
+    return square
+
+
+@part
 def _settle_one(
     y: Any, D: Any, G: Any, shift: Any, old: Any, old_values: Any, begin: Any, end: Any, stop: Any, penalty: Any,
-    cap: Any, floor: Any, c: Any, support: Any, inverse: Any, w: Any, g: Any, v: Any,
+    cap: Any, floor: Any, c: Any, support: Any, inverse: Any, w: Any, g: Any, v: Any, rounded: Any, rest: Any,
 ) -> Any:  # fmt: skip
     """Refit and drop on the old support, and see whether too little of the sample is left for any insertion.
 
-    Then the correlations with all the atoms need not be known. Returns the length of the code, or -1 if that is not
-    told, and the change of ``q``. ``c`` gets the correlations with the old atoms.
+    What is left is ``r = y - D'w``, with a ``shift`` also ``sqrt(shift) (old - w)``: whatever is inserted gains no more
+    than half of its square. So if that is at most ``stop`` the correlations with all the atoms need not be known. The
+    gradient at another atom ``a`` is at most ``||a|| ||r||``, so the code is its own prox point, too. (The square is
+    not had from the correlations: where atoms are much alike, rounding of ``G`` would make anything of it.)
+
+    Returns the length of the code, or -1 if that is not told, and the change of ``q``. ``c`` gets the correlations with
+    the old atoms; ``rounded`` is scratch for coefficients, ``rest`` for a sample.
     """
-    size, square = end - begin, _square(y, shift, old_values, begin, end)
+    size = end - begin
     if size > cap:
         return np.int64(-1), 0.0
     for s in range(size):
         j = old[begin + s]
         support[s] = j
         c[j] = _inner(D[j], y) + shift * old_values[begin + s]
-    before = _value_at(G, shift, c, old, old_values, begin, end, penalty)
-    if not 0.5 * square + before - penalty * size <= HOPELESS * stop:  # NaN, too
+    t, before = np.int64(0), 0.0
+    if size > 0:
+        before = _value_at(G, shift, c, old, old_values, begin, end, penalty)
+        square = _inner(y, y) + shift * _move(support, w, t, old, old_values, begin, end)
+        if not 0.5 * square + before - penalty * size <= HOPELESS * stop:  # NaN, too
+            return np.int64(-1), 0.0
+        t = _drop(inverse, support, w, _refit(G, shift, c, support, size, cap, floor, inverse, w, g, v), penalty)
+    value = penalty * t
+    for s in range(t):
+        rounded[s] = w[s]
+        value -= 0.5 * w[s] * c[support[s]]
+    left = _misfit(y, D, support, rounded, t, rest)
+    if shift > 0:
+        left += shift * _move(support, w, t, old, old_values, begin, end)
+    if not 0.5 * (1.0 + ROUNDING) * left <= stop:
         return np.int64(-1), 0.0
-    t = _drop(inverse, support, w, _refit(G, shift, c, support, size, cap, floor, inverse, w, g, v), penalty)
-    left = _left(square, c, support, w, t)
-    is_enough = left <= stop - _rounding(c) * square
-    return (t if is_enough else np.int64(-1)), penalty * t + left - 0.5 * square - before
+    return t, value - before

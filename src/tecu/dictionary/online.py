@@ -73,6 +73,7 @@ SAMPLES_AN_ATOM, LEAST_SAMPLES = 48, 10_000
 better."""
 
 SMALLEST_BATCH = 64
+"""Samples, in a pass that is not cut."""
 
 SEEN = 1000
 """Samples that are looked at to see how large numbers are."""
