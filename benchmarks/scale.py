@@ -331,7 +331,7 @@ def constants() -> None:
     totals = best_of(lambda: tasks.tally(codes, X, sums.numbers))
     adding = best_of(lambda: tasks.add(sums, sums))
     A = np.zeros((m, m), np.float32)
-    unfold(sums.folded, A)
+    unfold(sums.folded, A, 0, m)
     B, moving = sums.B.astype(np.float32), D.copy()
     sweeping = best_of(lambda: sweep(moving, D, A, B, 1.0))
     held = codes.data.nbytes + codes.indices.nbytes + codes.indptr.nbytes

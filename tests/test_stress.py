@@ -6,7 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
 import tecu
@@ -98,6 +98,7 @@ def test_descent_and_finite_values_at_every_scale(seed, shape, exponent, oddity,
 
 @settings(max_examples=60 * FUZZ, **OPTIONS)
 @given(**{**CASES, "exponent": st.integers(-490, 490)})
+@example(seed=4316, shape=(1, 1, 6), exponent=-39, oddity="plain", updates=("ADMM", "ADMM"), term="l0")
 def test_only_the_unit_changes_with_the_scale(seed, shape, exponent, oddity, updates, term):
     """Data times ``2^k`` give codes times ``2^k`` and the same dictionary: no threshold is hidden anywhere."""
     n, p, m = shape

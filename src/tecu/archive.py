@@ -6,6 +6,7 @@ is taken.
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 import os
@@ -68,7 +69,9 @@ def _read_arrays(path: Path) -> dict[str, np.ndarray[Any, Any]]:
             if held > path.stat().st_size or any(entry.compress_type != zipfile.ZIP_STORED for entry in entries):
                 raise ValueError(f"{shown(path)} is packed, or claims to hold more than it does; tecu did not write it")
             return {entry.filename.removesuffix(".npy"): _array(archive, entry, path) for entry in entries}
-    except DAMAGED as error:
+    except (*DAMAGED, OSError) as error:
+        if isinstance(error, OSError) and error.errno != errno.EINVAL:
+            raise  # only a place before the file's beginning is the file's own fault
         raise ValueError(f"{shown(path)} is damaged or not an .npz file: {error}") from error
 
 

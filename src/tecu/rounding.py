@@ -30,7 +30,8 @@ def lean_of_claim(sub: SubProblem) -> float:
 
 
 def _unit_lean(sub: SubProblem) -> float:
-    return 32.0 * arrays.unit_roundoff(sub.previous) * max(1.0, sub.size_of_previous()) * sub.known_slope()
+    size = sub.size_of_previous() if sub.is_free else max(1.0, sub.size_of_previous())  # a set has a size of its own
+    return 32.0 * arrays.unit_roundoff(sub.previous) * size * sub.known_slope()
 
 
 def grain(sub: SubProblem, tau: float) -> float:

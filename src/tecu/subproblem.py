@@ -12,7 +12,7 @@ from tecu import arrays
 from tecu.arrays import Array
 from tecu.backtracking import backtrack, seen_curvature
 from tecu.in_place import gradient_step, plus_scaled
-from tecu.protocols import Blocks, Memory, ProxStep, Restricted, treats_entries_alike
+from tecu.protocols import Blocks, Memory, ProxStep, Restricted, entrywise_of, treats_entries_alike
 from tecu.visited import NOTES, Visited, divided
 
 if TYPE_CHECKING:
@@ -170,6 +170,15 @@ class SubProblem(Visited):
         if "alike" not in self._cache:
             self._cache["alike"] = treats_entries_alike(self.term)
         return bool(self._cache["alike"])
+
+    @property
+    def is_free(self) -> bool:
+        """Whether the term says that it is finite everywhere: no set holds the block, whatever its unit."""
+        if "free" not in self._cache:
+            entry = entrywise_of(self.term)
+            bounds = () if entry is None or not self.treats_entries_alike else (entry.lower, entry.upper)
+            self._cache["free"] = bounds == (-math.inf, math.inf)
+        return bool(self._cache["free"])
 
     def own_prox_linear(self, gamma: float) -> ProxStep | None:
         """The coupling's own prox-linear step of ``term + H`` from ``previous``, where it has one."""
