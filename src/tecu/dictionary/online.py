@@ -36,9 +36,9 @@ FIRST_LENGTH = 0.5
 
 @dataclass(frozen=True)
 class Stage:
-    """Some batches alike: how tight codes are, from 0 to 1; how far back totals reach; how many samples are seen.
+    """Batches that are coded alike: how tight, from 0 to 1; ``memory`` is how far back their totals reach.
 
-    Both are shares of a pass. In the end atoms are replaced if the stage ``replaces`` any.
+    ``memory`` and ``share``, the samples that are seen, are shares of a pass. At its end a stage may replace atoms.
     """
 
     tightness: float
