@@ -120,6 +120,11 @@ def wrong_shape(sub, u):
         yield u[:-1]
 
 
+def nothing(sub, u):
+    while True:
+        yield None
+
+
 def wrong_precision(sub, u):
     while True:
         yield u.astype(np.float32)
@@ -172,6 +177,8 @@ LIES = [
     (stays, "the error does not tend to zero"),
     (goes_half_way, "the error does not tend to zero"),
     (wrong_shape, r"u has shape \(29, 6\), the block has \(30, 6\)"),
+    (nothing, "proposal 1: u must be an array, got NoneType"),
+    (lambda u: None, "proposal 1: u must be an array, got NoneType"),
     (wrong_precision, "u is float32, the block is float64"),
     (wrong_kind, "the block is a ndarray"),
     (infinite, "u has NaN or Inf"),
