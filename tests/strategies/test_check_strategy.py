@@ -166,7 +166,7 @@ LIES = [
     (numbers(error_norm=1e-3), "claimed a wrong error"),
     (numbers(error_along_move=1e3), "claimed a wrong error"),
     (numbers(change=-1e3), "claimed a wrong change"),
-    (ends, "says that it is endless, but it ended after 1 proposals"),
+    (ends, "this one ended: it made 1 of 6 proposals; set endless = False on the function"),
     (in_place_input, "was changed in place"),
     (in_place_output, r"u of proposal 1 was changed in place"),
     (in_place_memory, r"sub.memory\['average'\] was changed in place"),

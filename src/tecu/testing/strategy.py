@@ -111,7 +111,8 @@ class _Run:
             self.check_memory(self.sub.memory, "sub.memory")
             seen.append(candidate.u)
         assert len(seen) == PROPOSALS or not self.endless, (
-            f"the strategy says that it is endless, but it ended after {len(seen)} proposals; set endless = False"
+            "a strategy counts as endless unless its attribute endless is False, but this one ended: it made "
+            f"{len(seen)} of {PROPOSALS} proposals; set endless = False on the function or class"
         )
         for name, array, before in self.kept:
             assert _same(array, before), f"{name} was changed in place; make a new array instead"
