@@ -92,7 +92,10 @@ class L0DictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
     Attributes
     ----------
     components_, codes_, objective_, penalty_, n_iter_
-        What the run ended with: ``objective_ = penalty_ nnz(codes_) + 1/2 ||X - codes_ @ components_||^2``.
+        What the run ended with: ``objective_ = penalty_ nnz(codes_) + 1/2 ||X - codes_ @ components_||^2``. ``n_iter_``
+        counts sweeps, and each ``partial_fit`` as one.
+    status_
+        Why the run ended, a :class:`tecu.Status`.
     certificate_, history_
         The checked convergence certificate and the columns of the run. ``certificate_.residual`` is computed when it is
         first asked for (``save`` asks, too), and the model holds ``X`` until then; if ``X`` was changed meanwhile it is
