@@ -52,7 +52,8 @@ class L0DictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         from, by ``partial_fit`` from the first batch. So an offset hardly changes the penalty, but it takes a
         coefficient a sample: subtract the mean sample, or from each patch its own mean, if you can do without.
     n_nonzero
-        At most this many coefficients a sample, instead of a penalty.
+        At most this many coefficients a sample, instead of a penalty. It is meant for few: a fit with half as many as
+        there are features takes many times as long as one with a tenth.
     solver
         ``"auto"`` (fastest), ``"tecu"`` (ADMM embedded for ``D``), ``"tecu-pith"``, ``"palm"``, ``"ipalm"``,
         ``"bcu"``, ``"inv"``.
