@@ -28,7 +28,11 @@ def main() -> None:
         if name not in known:
             sys.exit(f"unknown benchmark {name!r}; there are {', '.join(known)}")
         print(f"\n== {name} ==", flush=True)
-        run = importlib.import_module(f"benchmarks.{name}").main
+        module = importlib.import_module(f"benchmarks.{name}")
+        if options and not hasattr(module, "argparse"):  # it would run, and take minutes
+            print(module.__doc__)
+            sys.exit(0 if {"-h", "--help"} & set(options) else f"{name} takes no options, got {' '.join(options)}")
+        run = module.main
         sys.argv = [f"benchmarks.{name}", *options]
         codes.append(run(options) if inspect.signature(run).parameters else run())
     sys.exit(max(code or 0 for code in codes))

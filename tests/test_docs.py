@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from benchmarks.__main__ import benchmarks
+from benchmarks.__main__ import main as run_benchmarks
 from PIL import Image
 from skimage import data
 
@@ -98,6 +99,18 @@ def names_what_exists(command):
 )
 def test_what_does_not_exist_is_seen(command):
     assert not names_what_exists(command.split())
+
+
+@pytest.mark.parametrize(("option", "code"), [("--help", 0), ("--quick", "engine takes no options, got --quick")])
+def test_a_benchmark_without_options_is_not_run_for_one(monkeypatch, capsys, option, code):
+    from benchmarks import engine
+
+    monkeypatch.setattr(engine, "main", lambda: pytest.fail("it was run"))
+    monkeypatch.setattr("sys.argv", ["benchmarks", "engine", option])
+    with pytest.raises(SystemExit) as end:
+        run_benchmarks()
+    assert end.value.code == code
+    assert "What the engine costs" in capsys.readouterr().out
 
 
 def test_the_quick_start_lists_every_extra_for_users():

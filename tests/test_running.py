@@ -194,6 +194,16 @@ def test_a_shuffled_run_repeats_for_a_seed():
     assert not np.array_equal(runs[0].z["x"], runs[2].z["x"])
 
 
+def test_a_result_and_a_state_are_shown_in_one_line():
+    result = palm().run(CASE.start, stop=stop.MaxIter(3))
+    for text in (repr(result), repr(result.state)):
+        assert "t=3" in text
+        assert f"{result.value:.6g}" in text
+        assert all(f"{name} {x.shape}" in text for name, x in result.z.items())
+        assert len(text) < 200
+    assert repr(result).startswith("Result(MAX_ITER, HOLDS, State(")
+
+
 def test_unknown_history_column_is_explained():
     with pytest.raises(KeyError, match="move_x"):
         palm().run(CASE.start, stop=stop.MaxIter(1)).history["moves"]

@@ -67,6 +67,14 @@ def test_a_run_that_falls_without_end_is_told_so():
     assert any("whose norm grew" in said for said in growing.certificate.assumptions)
 
 
+@pytest.mark.parametrize("sweeps", [50, 100])
+def test_a_fall_to_the_largest_numbers_ends_in_a_result(sweeps):
+    """``||x||`` grows by more than 1e80 in the second half of the run: its fourth power is no number."""
+    result = run("square", tecu.ProxLinear(), sweeps)
+    assert np.isfinite(result.value)
+    assert result.value < -1e60
+
+
 @pytest.mark.parametrize("factor", [np.nan, np.inf, 1e30])
 def test_a_strategy_after_one_that_goes_astray_starts_where_the_block_is(factor):
     rng = np.random.default_rng(0)

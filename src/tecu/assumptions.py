@@ -63,7 +63,8 @@ def _growing(visits: Sequence[Visit]) -> list[str]:
     """
     norms = max((visit.norm for visit in visits), default=0.0)
     start = max((visit.norm for visit in visits[: len(visits) // 2]), default=0.0)
-    allowed = GROWN * (norms / start) ** 4 if start > 0.0 else math.inf
+    grown = norms / start if start > 0.0 else math.inf
+    allowed = GROWN * grown * grown * grown * grown  # a product becomes infinite where a power is an error
     said = []
     # Of a step that is lost in the rounding of its block the constant tells nothing, if the steps before were not.
     seen = [visit for visit in visits if visit.move > LOST * visit.norm]

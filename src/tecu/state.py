@@ -168,6 +168,10 @@ class State:
     coupling: float | None = None  # H(z), where it was computed
     elapsed: float = 0.0  # seconds since the run was begun, less its interruptions: callbacks and rules count too
 
+    def __repr__(self) -> str:
+        blocks = ", ".join(f"{name} {tuple(x.shape)}" for name, x in self.z.items())
+        return f"State(t={self.t}, value={self.value:.6g}, blocks {blocks})"
+
     @property
     def lyapunov(self) -> float:
         """``Phi = Psi + sum_b weight_b ||z_b - before_b||^2`` (see :mod:`tecu.certificate`)."""
@@ -239,6 +243,9 @@ class Result:
         from tecu.report import write_run
 
         return write_run(self, path, title=title, plots_folder=plots_folder)
+
+    def __repr__(self) -> str:
+        return f"Result({self.status.name}, {self.certificate.verdict.name}, {self.state!r})"
 
     def _repr_html_(self) -> str:
         from tecu.report.words import result_html

@@ -118,4 +118,4 @@ def test_failures_are_named_and_the_rest_is_done(folder, tmp_path, capsys):
     assert "differ in shape" in report["failures"][1]["reason"]
     assert main(["score", str(folder / "a.png"), "--reference", str(tmp_path / "no")]) == 1
     assert main(["score", str(tmp_path / "cut.png"), "--reference", str(folder / "ref")]) == 2
-    assert "holds 0 photos of that name" in capsys.readouterr().err
+    assert "holds no photo of that name" in capsys.readouterr().err

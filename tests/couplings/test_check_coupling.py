@@ -44,6 +44,8 @@ FAULTS = {
         {"grads": {"y": lambda z: 2 * z["y"][0]}},
         r"has shape \(2,\), the block has \(1, 2\)",
     ),
+    "no gradient": ({"grads": {"x": lambda z: None}}, "block 'x': the gradient must be an array, got NoneType"),
+    "gradient in a list": ({"grads": {"x": lambda z: list(z["x"] ** 3)}}, "the gradient must be an array, got list"),
     "gradient of the wrong precision": (
         {"grads": {"x": lambda z: (z["x"] ** 3).astype(np.float32)}},
         "is float32, the block is",

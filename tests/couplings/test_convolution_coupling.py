@@ -88,6 +88,8 @@ def test_bad_input_is_refused_in_a_sentence():
         couplings.Convolution(np.ones((4, 4)), kernel=np.ones((5, 1)))
     with pytest.raises(ValueError, match="block 'k' of Convolution must be nowhere larger"):
         couplings.Convolution(np.ones((4, 4))).value({"x": np.ones((4, 4)), "k": np.ones(3)})
+    with pytest.raises(ValueError, match=r"block 'x' of Convolution must have shape \(4,\), got \(3,\)"):
+        couplings.Convolution(np.ones(4)).value({"x": np.ones(3), "k": np.ones(3)})
     with pytest.raises(ValueError, match="block 'k' of Convolution is missing"):
         couplings.Convolution(np.ones((4, 4))).value({"x": np.ones((4, 4))})
     with pytest.raises(ValueError, match="observed has NaN or Inf"):

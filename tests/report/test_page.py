@@ -112,6 +112,17 @@ def test_names_are_escaped(tmp_path):
     assert "<i>" not in section.body
 
 
+def test_a_table_takes_numbers():
+    body = report.table("Figures", ("what", "how much"), [("objective", 1.5), ("sweeps", 20)]).body
+    assert body.count('<td class="number">1.5</td>') == 1
+    assert body == report.table("Figures", ("what", "how much"), [("objective", "1.5"), ("sweeps", "20")]).body
+
+
+def test_a_result_in_place_of_its_history_is_refused_in_a_sentence(result):
+    with pytest.raises(TypeError, match="got Result; of a result these are result"):
+        report.run(result)
+
+
 def test_plots_as_files_on_request(result, tmp_path):
     result.report(tmp_path / "run.html", plots_folder=tmp_path / "plots")
     assert {path.suffix for path in (tmp_path / "plots").iterdir()} == {".svg", ".png"}

@@ -120,6 +120,11 @@ def wrong_shape(sub, u):
         yield u[:-1]
 
 
+def nothing(sub, u):
+    while True:
+        yield None
+
+
 def wrong_precision(sub, u):
     while True:
         yield u.astype(np.float32)
@@ -161,7 +166,7 @@ LIES = [
     (numbers(error_norm=1e-3), "claimed a wrong error"),
     (numbers(error_along_move=1e3), "claimed a wrong error"),
     (numbers(change=-1e3), "claimed a wrong change"),
-    (ends, "says that it is endless, but it ended after 1 proposals"),
+    (ends, "this one ended: it made 1 of 6 proposals; set endless = False on the function"),
     (in_place_input, "was changed in place"),
     (in_place_output, r"u of proposal 1 was changed in place"),
     (in_place_memory, r"sub.memory\['average'\] was changed in place"),
@@ -172,6 +177,8 @@ LIES = [
     (stays, "the error does not tend to zero"),
     (goes_half_way, "the error does not tend to zero"),
     (wrong_shape, r"u has shape \(29, 6\), the block has \(30, 6\)"),
+    (nothing, "proposal 1: u must be an array, got NoneType"),
+    (lambda u: None, "proposal 1: u must be an array, got NoneType"),
     (wrong_precision, "u is float32, the block is float64"),
     (wrong_kind, "the block is a ndarray"),
     (infinite, "u has NaN or Inf"),

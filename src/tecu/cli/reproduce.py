@@ -50,7 +50,8 @@ def reproduce(
     """Run experiments of the paper again: table1, table2, figure1, figure2, table3, figure3.
 
     The tables show the paper's numbers beside ours, and a verdict on each claim; index.html has all of them. Without
-    --images the low-light ones run on photos inside scikit-learn and scikit-image, darkened by a known light.
+    --images the low-light ones run on photos inside scikit-learn, scikit-image and Matplotlib, darkened by a known
+    light.
     """
     others = [name for name in targets if name not in TARGETS]
     for name in others:

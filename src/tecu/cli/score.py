@@ -92,8 +92,10 @@ def reference_of(image: str, reference: str | None) -> str | None:
         return exact
     stem = os.path.splitext(os.path.basename(image))[0]
     alike = [path for path in photos_in(reference) if os.path.splitext(os.path.basename(path))[0] == stem]
-    if len(alike) != 1:
-        raise UnreadableFile(f"{shown(image)}: {shown(reference)} holds {len(alike)} photos of that name, not one")
+    if not alike:
+        raise UnreadableFile(f"{shown(image)}: {shown(reference)} holds no photo of that name")
+    if len(alike) > 1:
+        raise UnreadableFile(f"{shown(image)}: {shown(reference)} holds {len(alike)} photos of that name")
     return alike[0]
 
 

@@ -133,8 +133,11 @@ class Autodiff(BlockCoupling):
     def _scalar(self, out: Any) -> Any:
         shape = getattr(out, "shape", None)
         if shape is None or tuple(shape) != ():
-            got = f"an array of shape {tuple(shape)}" if shape is not None else f"a {type(out).__name__}"
-            raise ValueError(f"Autodiff: fn must give a scalar tensor or array, got {got}; sum it up")
+            if shape is None:
+                got = f"a {type(out).__name__}; return the tensor or array itself, without float() or item()"
+            else:
+                got = f"an array of shape {tuple(shape)}; sum it up"
+            raise ValueError(f"Autodiff: fn must give a scalar tensor or array, got {got}")
         return out
 
     def _torch_float(self, z: Blocks) -> float:

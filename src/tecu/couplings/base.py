@@ -112,7 +112,7 @@ def get_block(z: Blocks, name: str, shape: Iterable[int | str], owner: str) -> A
     block, wanted = z[name], tuple(shape)
     got = tuple(getattr(block, "shape", ()))
     if len(got) != len(wanted) or any(isinstance(w, int) and w != g for w, g in zip(wanted, got, strict=True)):
-        text = ", ".join(map(str, wanted))
+        text = ", ".join(map(str, wanted)) + ("," if len(wanted) == 1 else "")
         raise ValueError(f"block {name!r} of {owner} must have shape ({text}), got {got}")
     return block
 

@@ -52,7 +52,8 @@ class L0DictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         from, by ``partial_fit`` from the first batch. So an offset hardly changes the penalty, but it takes a
         coefficient a sample: subtract the mean sample, or from each patch its own mean, if you can do without.
     n_nonzero
-        At most this many coefficients a sample, instead of a penalty.
+        At most this many coefficients a sample, instead of a penalty. It is meant for few: a fit with half as many as
+        there are features takes many times as long as one with a tenth.
     solver
         ``"auto"`` (fastest), ``"tecu"`` (ADMM embedded for ``D``), ``"tecu-pith"``, ``"palm"``, ``"ipalm"``,
         ``"bcu"``, ``"inv"``.
@@ -92,7 +93,10 @@ class L0DictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
     Attributes
     ----------
     components_, codes_, objective_, penalty_, n_iter_
-        What the run ended with: ``objective_ = penalty_ nnz(codes_) + 1/2 ||X - codes_ @ components_||^2``.
+        What the run ended with: ``objective_ = penalty_ nnz(codes_) + 1/2 ||X - codes_ @ components_||^2``. ``n_iter_``
+        counts sweeps, and each ``partial_fit`` as one.
+    status_
+        Why the run ended, a :class:`tecu.Status`.
     certificate_, history_
         The checked convergence certificate and the columns of the run. ``certificate_.residual`` is computed when it is
         first asked for (``save`` asks, too), and the model holds ``X`` until then; if ``X`` was changed meanwhile it is

@@ -38,6 +38,11 @@ def run(history: History, certificate: Certificate | None = None, *, visits: Ite
     >>> [section.title for section in report.run(result.history, result.certificate)]
     ['Does the theorem cover it?', 'The run', 'The work']
     """
+    if not isinstance(history, Mapping):
+        raise TypeError(
+            f"report.run takes a history and a certificate, got {type(history).__name__}; of a result these are "
+            "result.history and result.certificate"
+        )
     verdict = [] if certificate is None else [Section("Does the theorem cover it?", certificate_html(certificate))]
     return [*verdict, *_drawn(history), _work(history, visits)]
 
@@ -78,7 +83,7 @@ def compared_runs(histories: Mapping[str, History], verdicts: Mapping[str, str] 
     return Section("Runs", body)
 
 
-def table(title: str, heads: Sequence[str], rows: Iterable[Sequence[str]], note: str = "") -> Section:
+def table(title: str, heads: Sequence[str], rows: Iterable[Sequence[object]], note: str = "") -> Section:
     """A section with a table, numbers to the right.
 
     >>> table("Scores", ("method", "PSNR"), [("a < b", "19.1")]).body.count("a &lt; b")

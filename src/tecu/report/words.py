@@ -59,9 +59,9 @@ def outcomes_html(visits: Iterable[Visit]) -> str:
     return table_html(("block", "update", "how it went", "visits"), rows) if rows else ""
 
 
-def table_html(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+def table_html(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """A table, columns of numbers to the right. Without heads the first column is the head of its row."""
-    lines = [list(row) for row in rows]
+    lines = [[str(cell) for cell in row] for row in rows]
     right = [bool(heads) and all(_is_number(line[k]) for line in lines) for k in range(len(lines[0]) if lines else 0)]
     side = [' class="number"' if number else "" for number in right] or [""] * len(heads)
     top = "".join(f'<th scope="col"{s}>{_text(head)}</th>' for head, s in zip(heads, side, strict=bool(heads)))

@@ -128,6 +128,7 @@ def _size(x: Array) -> float:
 
 def _check_form(coupling: Coupling, block: str, z: Blocks) -> None:
     x, gradient = z[block], coupling.grad(block, z)
+    assert hasattr(gradient, "dtype"), f"block {block!r}: the gradient must be an array, got {type(gradient).__name__}"
     assert tuple(gradient.shape) == tuple(x.shape), (
         f"block {block!r}: the gradient has shape {tuple(gradient.shape)}, the block has {tuple(x.shape)}"
     )

@@ -104,14 +104,15 @@ class _Run:
             candidate = self.candidate(proposal)
             for name in ("u", "gradient", "prox_point", "error"):
                 value = getattr(candidate, name)
-                if value is not None:
+                if value is not None or name == "u":
                     self.check_form(f"proposal {number}: {name}", value, name in ("u", "prox_point"))
                     self.keep(f"{name} of proposal {number}", value)
             _check_claims(_fresh(self.given, copy.deepcopy(self.memory)), candidate, number)
             self.check_memory(self.sub.memory, "sub.memory")
             seen.append(candidate.u)
         assert len(seen) == PROPOSALS or not self.endless, (
-            f"the strategy says that it is endless, but it ended after {len(seen)} proposals; set endless = False"
+            "a strategy counts as endless unless its attribute endless is False, but this one ended: it made "
+            f"{len(seen)} of {PROPOSALS} proposals; set endless = False on the function or class"
         )
         for name, array, before in self.kept:
             assert _same(array, before), f"{name} was changed in place; make a new array instead"
@@ -134,7 +135,8 @@ class _Run:
     def check_form(self, name: str, value: Array, in_kind: bool) -> None:
         """Shape, precision and kind; a gradient or an error may be dense for a CSR block."""
         like = self.sub.previous
-        shape = tuple(getattr(value, "shape", ()))
+        assert hasattr(value, "dtype"), f"{name} must be an array, got {type(value).__name__}"
+        shape = tuple(value.shape)
         assert shape == tuple(like.shape), f"{name} has shape {shape}, the block has {tuple(like.shape)}"
         assert value.dtype == like.dtype, f"{name} is {value.dtype}, the block is {like.dtype}"
         kind = arrays.namespace(value) is arrays.namespace(like)
