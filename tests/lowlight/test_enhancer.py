@@ -308,6 +308,16 @@ def test_what_is_no_picture_is_refused_by_the_name_of_the_method(own, method, se
         Enhancer("own:method")(DARK)
 
 
+@pytest.mark.parametrize("code", [None, 3, "enough", DARK])
+def test_a_method_that_ends_the_program_is_refused_in_a_line(own, code):
+    def leave(picture):
+        sys.exit(code)
+
+    own.method = leave
+    with pytest.raises(ValueError, match=r"^method 'own:method': it ends the program[^\n]*\Z"):
+        Enhancer("own:method")(DARK)
+
+
 @pytest.fixture
 def own(monkeypatch):
     """A module ``own``, to be filled."""

@@ -15,7 +15,7 @@ import click
 from click.core import ParameterSource
 
 from tecu.atomic import escaped
-from tecu.cli.main import INPUT_FAILED, PART_MISSING, UNWRITABLE, Unwritable, report_problem
+from tecu.cli.main import BAD_ARGUMENTS, INPUT_FAILED, PART_MISSING, UNWRITABLE, Unwritable, report_problem
 from tecu.cli.outputs import check_outputs, check_place, refuse_inputs, unwritten
 from tecu.cli.scheduler import connected, scheduler_option
 from tecu.lowlight.batch import Outcome, Settings, make_enhancer, results, run
@@ -25,7 +25,8 @@ from tecu.lowlight.files.errors import shown
 from tecu.lowlight.model import HEADROOM, MODELS
 from tecu.lowlight.plan import STREAM, Refusal, Survey, Task, survey
 
-FAULT_CODES = {"output": UNWRITABLE, "input": INPUT_FAILED, "part": PART_MISSING}  # the first that occurs decides
+# The first that occurs decides.
+FAULT_CODES = {"output": UNWRITABLE, "input": INPUT_FAILED, "part": PART_MISSING, "method": BAD_ARGUMENTS}
 
 
 @click.command()
