@@ -186,6 +186,16 @@ def test_decompose_gives_parts_that_multiply_to_the_picture():
     assert Enhancer().decompose(DARK[..., 0]).reflectance.shape == DARK.shape[:2]
 
 
+@pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "RGB", "RGBA", "CMYK", "I;16", "F"])
+def test_the_reflectance_of_a_pil_image_has_the_colours_of_its_result(mode):
+    grey = DARK[..., 0]
+    deep = {"I;16": np.uint16(grey) * 257, "F": np.float32(grey / 255)}
+    image = Image.fromarray(deep[mode]) if mode in deep else Image.fromarray(DARK).convert(mode)
+    colours = [band for band in enhance(image).getbands() if band != "A"]
+    parts = Enhancer().decompose(image)
+    assert np.prod(parts.reflectance.shape) == np.prod(parts.illumination.shape) * len(colours)
+
+
 def test_methods_without_a_network_take_no_model(tmp_path):
     for method in ("pam", "he"):
         with pytest.raises(ValueError, match=f"method '{method}' has no network; 'tecu', 'paper' and 'hdrnet' take"):

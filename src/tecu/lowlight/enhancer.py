@@ -145,7 +145,7 @@ class Enhancer:
         scene, parts = self._found(pixels)
         exposure = self._exposure(scene, parts.illumination)
         light, reflectance = _layers(pixels, exposure)
-        if np.ndim(image) == 2:
+        if np.ndim(image) == 2 and pixels.shape[2] == 1:  # a PIL image with a palette has colours
             reflectance = reflectance[..., 0]
         return Parts(light, reflectance, parts.certificate, parts.history)
 
