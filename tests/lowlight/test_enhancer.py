@@ -399,6 +399,13 @@ def opened(image, format, **options):
     return Image.open(file), file.getvalue()
 
 
+@pytest.mark.parametrize("format", ["TIFF", "PNG", "JPEG"])
+@pytest.mark.parametrize("told", [{}, {"dpi": (300, 300)}])
+def test_a_pil_image_has_a_resolution_if_its_file_tells_one(format, told):
+    image, file = opened(Image.fromarray(DARK), format, **told)
+    assert ("dpi" in enhance(image).info) == (read_photo(file).metadata.dpi is not None) == bool(told)
+
+
 def test_a_pil_image_becomes_what_its_file_becomes():
     inks = Image.fromarray(DARK).convert("CMYK")
     kinds = [(inks, {"icc_profile": inks_profile()}), (inks, {}), (Image.fromarray(DARK).convert("P"), {})]

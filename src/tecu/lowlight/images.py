@@ -128,9 +128,11 @@ def _through_pil(image: Any, work: Picture) -> Any:
     """
     from PIL import Image
 
-    from tecu.lowlight.files.metadata import exif_of
+    from tecu.lowlight.files.metadata import exif_of, resolution
 
     mode, said = image.mode, {key: image.info[key] for key in SAID if key in image.info}
+    if resolution(image) is None:  # of a TIFF that tells of none Pillow says (1, 1)
+        said.pop("dpi", None)
     if mode == "I":
         raise TypeError("image: a PIL image of mode 'I' has no white; convert it to 'I;16', 'L', 'RGB' or 'F'")
     if mode == "F":
