@@ -156,6 +156,17 @@ def test_sixteen_bit_tiff_with_white_as_zero():
     assert np.array_equal(read_photo(out.getvalue()).pixels, 65535 - samples)
 
 
+def test_twelve_bit_tiff_reaches_from_black_to_white():
+    levels = np.arange(4096, dtype=np.uint16)
+    first, second = levels[::2].astype(np.uint8), levels[1::2]  # two of them lie in three bytes
+    packed = np.stack([levels[::2] >> 4, (first & 15) << 4 | second >> 8, second & 255], axis=1).astype(np.uint8)
+    tags = {256: 64, 257: 64, 258: 12, 259: 1, 262: 1, 273: 8, 277: 1, 278: 64, 279: packed.size}
+    entries = b"".join(struct.pack("<HHII", tag, 4, 1, value) for tag, value in tags.items())
+    head = struct.pack("<2sHI", b"II", 42, 8 + packed.size)
+    file = head + packed.tobytes() + struct.pack("<H", len(tags)) + entries + bytes(4)
+    assert np.allclose(read_photo(file).pixels.ravel() / 65535, levels / 4095, rtol=0, atol=2 / 65535)
+
+
 @pytest.mark.parametrize("suffix", [".jpg", ".avif", ".webp", ".bmp"])
 def test_lossy_formats_stay_close(tmp_path, suffix):
     path = tmp_path / f"a{suffix}"
