@@ -169,6 +169,20 @@ def test_checkpoints_of_a_training_are_data_and_checked(folder, tmp_path):
         train(photos, settings, checkpoint=path)
 
 
+@pytest.mark.parametrize("shape", [(1, 1), (7, 300), (300, 1), (8, 8)])
+def test_pairs_are_made_of_photos_of_any_size(shape):
+    """An icon in the folder must not end the training in the middle."""
+    from tecu.lowlight.training import pairs
+
+    pixels = photo()[: shape[0], : shape[1]]
+    for seed in range(10):
+        seen = pairs.view(pixels, np.random.default_rng(seed))
+        assert min(seen.shape[:2]) >= 72
+        assert pixels.min() <= np.rint(255 * seen.min()) <= np.rint(255 * seen.max()) <= pixels.max()
+        for made in (pairs.illumination_pair, pairs.tone_pair):
+            assert all(np.isfinite(part).all() for part in made(pixels, np.random.default_rng(seed)))
+
+
 def test_pairs_are_what_they_say():
     from tecu.lowlight.training import pairs
 
