@@ -137,6 +137,26 @@ def test_training_sees_photos_as_enhance_does(folder):
         np.testing.assert_array_equal(loaded[name], np.repeat(picture[..., :1], 3, axis=2))
 
 
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig"])
+def test_licences_are_read_with_and_without_a_mark_of_the_encoding(folder, encoding):
+    pytest.importorskip("torch")
+    from tecu.lowlight.training import load_photos
+
+    (folder / "licences.csv").write_text("file,licence,author\n1.png,CC0-1.0,Müller\n", encoding=encoding)
+    told = {one.name: (one.licence, one.author) for one in load_photos(folder)}
+    assert told == dict.fromkeys(["0.png", "2.png"], ("not stated", "not stated")) | {"1.png": ("CC0-1.0", "Müller")}
+
+
+@pytest.mark.parametrize("content", [b"file,author\n1.png,M\xfcller\n", b"file\n" + 200_000 * b"x"])
+def test_licences_that_cannot_be_read_are_named_in_a_sentence(folder, tmp_path, capsys, content):
+    pytest.importorskip("torch")
+    from tecu.cli.main import main
+
+    (folder / "licences.csv").write_bytes(content)
+    assert main(["train", str(folder), "-o", str(tmp_path / "model.onnx"), *QUICK]) == 1
+    assert "licences.csv' cannot be read" in capsys.readouterr().err
+
+
 def test_training_leaves_out_what_enhance_leaves_out(folder):
     pytest.importorskip("torch")
     from tecu.lowlight.training import load_photos
