@@ -1,6 +1,7 @@
 """The model file: what it holds, what is refused; training and export."""
 
 import csv
+import errno
 import json
 
 import numpy as np
@@ -168,6 +169,20 @@ def test_training_leaves_out_what_enhance_leaves_out(folder):
     (folder / "album.jpg").mkdir()
     Image.fromarray(photo()).save(folder / "album.jpg" / "inner.png")
     assert [one.name for one in load_photos(folder)] == [*seen, "inner.png"]
+
+
+def test_a_checkpoint_that_cannot_be_written_is_told_in_a_sentence(folder, tmp_path, monkeypatch, capsys):
+    pytest.importorskip("torch")
+    from tecu import atomic
+    from tecu.cli.main import main
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(atomic, "_publish", full)
+    arguments = ["train", str(folder), "-o", str(tmp_path / "model.onnx"), *QUICK]
+    assert main([*arguments, "--checkpoint", str(tmp_path / "state.npz")]) == 5
+    assert "state.npz could not be written: the disk is full" in capsys.readouterr().err
 
 
 def test_checkpoints_of_a_training_are_data_and_checked(folder, tmp_path):
