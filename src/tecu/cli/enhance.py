@@ -168,7 +168,7 @@ def _refused(refused: Refusal) -> Outcome:
 def _check_files(surveyed: Survey, settings: Settings, page: str | None) -> None:
     """What the plan does not know of: model, parts of a decomposition, what --overwrite would replace, and the page."""
     tasks = surveyed.tasks
-    inputs = [settings.model, *surveyed.earlier, *(task.source for task in tasks if task.source != STREAM)]
+    inputs = [settings.model, *(task.source for task in tasks if task.source != STREAM)]
     written = {path: task for task in tasks for path in results(task, settings)}
     replaced = set(map(os.path.abspath, written)) if settings.overwrite else set()
     for path in surveyed.earlier:
@@ -187,7 +187,7 @@ def _check_files(surveyed: Survey, settings: Settings, page: str | None) -> None
         if os.path.abspath(os.path.dirname(page) or ".") in made and not os.path.isdir(os.path.dirname(page) or "."):
             check_place(page)
         else:
-            _check_page(page, inputs, settings)
+            _check_page(page, [*inputs, *surveyed.earlier], settings)
 
 
 def _check_page(page: str, inputs: list[str | None], settings: Settings) -> None:
