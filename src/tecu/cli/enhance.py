@@ -175,7 +175,7 @@ def _check_files(surveyed: Survey, settings: Settings, page: str | None) -> None
         if os.path.abspath(path) in replaced:
             raise Unwritable(
                 f"{shown(path)} is an input, which is never written over; leave it out of the inputs to have it "
-                f"replaced, or give -o a folder"
+                f"replaced, or give -o another folder"
             )
     if settings.decompose or settings.model is not None:
         refuse_inputs((("-o", path) for path in written), inputs)
