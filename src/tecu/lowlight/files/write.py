@@ -25,6 +25,8 @@ WRITABLE = {suffix: kind for kind, suffixes in FORMATS.items() for suffix in suf
 
 LARGEST_SIDE = {"JPEG": 65_500, "WEBP": 16_383, "AVIF": 65_535}
 
+JPEG_DPI = 65_535
+
 # Mean of the luminance table of libjpeg at quality 90: coarser tables are not taken over, because the
 # enhancement has made the noise and the blocks of a dark photo more visible.
 COARSEST_TABLE = 11.6
@@ -85,6 +87,9 @@ def encode_photo(
         metadata = replace(metadata, exif=exif)
         if dropped:
             notes.append(f"JPEG holds {JPEG_EXIF:,} bytes of EXIF data: {', '.join(dropped)} had to be dropped")
+    if format == "JPEG" and metadata.dpi and max(metadata.dpi) > JPEG_DPI:  # Pillow would write the remainder
+        metadata = replace(metadata, dpi=None)
+        notes.append(f"JPEG holds at most {JPEG_DPI:,} dots an inch: the resolution was dropped")
     if _is_of_grey(metadata.icc) and _stores_colour(photo, format):
         metadata = replace(metadata, icc=None)
         notes.append(f"the ICC profile is of grey, and {format} holds the picture in RGB: it was dropped")
