@@ -148,6 +148,23 @@ def test_sixteen_bit_tiff_of_another_writer(channels, options):
     assert alpha is None or np.array_equal(photo.alpha, alpha)
 
 
+@pytest.mark.parametrize("compression", [None, "zlib"])
+@pytest.mark.parametrize("kind", [np.uint8, np.uint16])
+@pytest.mark.parametrize("channels", [3, 4])
+def test_a_tiff_of_separate_planes_is_read_to_the_last_bit_or_refused(compression, kind, channels):
+    import tifffile
+
+    samples, out = noise(40, 31, channels, kind), io.BytesIO()
+    more = {"extrasamples": ["unassalpha"]} if channels == 4 else {}
+    planes = np.moveaxis(samples, -1, 0)
+    tifffile.imwrite(out, planes, photometric="rgb", planarconfig="separate", compression=compression, **more)
+    if kind == np.uint16:
+        with pytest.raises(PhotoError, match="separate planes"):
+            read_photo(out.getvalue())
+    else:
+        assert np.array_equal(read_photo(out.getvalue()).pixels, split(samples)[0])
+
+
 def test_sixteen_bit_tiff_with_white_as_zero():
     import tifffile
 
