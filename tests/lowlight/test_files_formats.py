@@ -342,9 +342,11 @@ def test_an_unknown_suffix_gets_the_format_the_photo_came_in(tmp_path):
     assert read_photo(tmp_path / "a.dat").encoding.format == "JPEG"
 
 
-def test_the_content_decides_not_the_name(tmp_path):
-    (tmp_path / "a.png").write_bytes(saved(Image.fromarray(PHOTO), "JPEG"))
-    assert read_photo(tmp_path / "a.png").encoding.format == "JPEG"
+@pytest.mark.parametrize("suffix", ["", ".dat", ".tif", ".heic", ".nef", ".DNG"])
+@pytest.mark.parametrize("format", ["JPEG", "PNG"])
+def test_the_content_decides_not_the_name(tmp_path, format, suffix):
+    (tmp_path / f"a{suffix}").write_bytes(saved(Image.fromarray(PHOTO), format))
+    assert read_photo(tmp_path / f"a{suffix}").encoding.format == format
 
 
 def test_sides_beyond_a_format_are_named():

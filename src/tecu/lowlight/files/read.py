@@ -47,6 +47,7 @@ OPENING: dict[type[Exception], str] = {
     FileNotFoundError: "there is no such file",
     PermissionError: "permission denied",
 }
+NEVER_RAW = (b"\xff\xd8\xff", b"\x89PNG")  # a JPEG or PNG file, whatever its name
 DNG_VERSION = 50706  # a tag that every DNG file has, whatever its name
 _limit = threading.Lock()
 
@@ -108,7 +109,7 @@ def _decode(file: BinaryIO, name: str, max_pixels: int) -> Photo:
     start = file.tell()
     if not head:
         raise UnreadableFile(f"{name} is empty (0 bytes)")
-    if PurePath(name).suffix.lower() in foreign.RAW_SUFFIXES:
+    if PurePath(name).suffix.lower() in foreign.RAW_SUFFIXES and not head.startswith(NEVER_RAW):
         return foreign.read_raw(file, name, max_pixels)
     if foreign.is_heif(head):
         return _photo(foreign.open_heif(file, name, max_pixels), Encoding("HEIF", lossless=False), [])
