@@ -6,12 +6,13 @@ import zlib
 
 import numpy as np
 import pytest
-from PIL import Image, ImageOps
+from PIL import Image, ImageFile, ImageOps
 from skimage import data
 from skimage import io as skio
 
 from tecu.lowlight import enhance
 from tecu.lowlight.files import Photo, PhotoError, encode_photo, read_photo, write_photo
+from tecu.lowlight.files.photo import Encoding
 from tecu.lowlight.grid import LARGE
 from tecu.metrics import psnr
 
@@ -303,6 +304,20 @@ def test_jpeg_keeps_fine_tables_and_subsampling():
     assert after.quantization == before.quantization
     assert JpegImagePlugin.get_sampling(after) == JpegImagePlugin.get_sampling(before) == 1
     assert after.info["progressive"]
+
+
+@pytest.mark.parametrize("subsampling", [None, 0, 2])
+@pytest.mark.parametrize("finest", [True, False])
+@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize("rows", [200, 1000])
+def test_a_progressive_jpeg_may_be_of_noise(rows, channels, finest, subsampling):
+    """What the brightening shows of a dark photo, packed as finely as its file was."""
+    tables = {n: [1] * 64 for n in range(2 if channels == 3 else 1)} if finest else None
+    encoding = Encoding("JPEG", tables, subsampling if channels == 3 else None, progressive=True, lossless=False)
+    pixels, before = noise(rows, 900, channels, np.uint8), ImageFile.MAXBLOCK
+    data, _ = encode_photo(Photo(pixels, encoding=encoding), "JPEG")
+    assert read_photo(data).encoding.progressive
+    assert before == ImageFile.MAXBLOCK
 
 
 def test_jpeg_with_coarse_tables_is_written_finer():
