@@ -266,6 +266,16 @@ def test_foreign_models_are_refused(tmp_path, change, words):
         Enhancer(model=changed(tmp_path, change))(dark_scene())
 
 
+@pytest.mark.parametrize("change", [external, custom, other_names])
+def test_a_foreign_model_is_a_bad_argument_before_the_first_photo(tmp_path, change, capsys):
+    from tecu.cli.main import main
+
+    Image.fromarray(dark_scene()).save(tmp_path / "a.png")
+    arguments = ["enhance", str(tmp_path / "a.png"), "-o", str(tmp_path / "b.png")]
+    assert main([*arguments, "--model", str(changed(tmp_path, change))]) == 1
+    assert "changed.onnx' " in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("content", [b"", b"not a model at all", bytes(200), DEFAULT_MODEL.read_bytes()[:5000]])
 def test_files_that_are_no_models_are_refused(tmp_path, content):
     path = tmp_path / "broken.onnx"
