@@ -367,6 +367,16 @@ def test_pixels_that_are_not_seen_have_no_say(margin):
     assert result[30:90, 40:120, :3].mean() > 3 * dark.mean()
 
 
+@pytest.mark.parametrize("shown", [0, 1, 40, 60])
+@pytest.mark.parametrize("channels", [2, 4])
+def test_pixels_that_are_not_seen_stay_as_they_are_however_many(shown, channels):
+    picture = np.random.default_rng(0).integers(0, 40, (60, 80, channels), dtype=np.uint8)
+    picture[..., -1] = 0
+    picture[:shown, ..., -1] = 255
+    assert np.array_equal(enhance(picture)[shown:], picture[shown:])
+    assert Enhancer().decompose(picture).illumination.shape == (60, 80)
+
+
 @pytest.mark.parametrize("kind", [np.uint8, np.uint16])
 @pytest.mark.parametrize("shape", [(200, 300, 3), (900, 1200, 3)])
 def test_black_stays_black(shape, kind):

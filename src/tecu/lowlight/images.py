@@ -96,10 +96,9 @@ def on_visible(alpha: Pixels | None, pixels: Pixels, work: Picture) -> Pixels:
     >>> on_visible(alpha, pixels, lambda seen: seen + seen.max()).tolist()
     [[[9], [2]]]
     """
-    visible = visible_pixels(alpha, pixels)
-    if alpha is None or visible is pixels:
+    if alpha is None or alpha.all():
         return work(pixels)
-    result = np.array(work(visible))
+    result = np.array(work(visible_pixels(alpha, pixels)))
     result[alpha == 0] = pixels[alpha == 0]
     return result
 
