@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import sys
@@ -184,6 +185,8 @@ def _check_files(surveyed: Survey, settings: Settings, page: str | None) -> None
             raise Unwritable(f"--report and -o both name {shown(page)}; give each a file of its own")
         # A folder that the run is going to make for its results serves the page, too.
         made = {os.path.abspath(os.path.dirname(path)) for path in written}
+        if any(f"{folder}{os.sep}".startswith(f"{os.path.abspath(page)}{os.sep}") for folder in made):
+            raise unwritten(page, IsADirectoryError(errno.EISDIR, "is a folder"))
         if os.path.abspath(os.path.dirname(page) or ".") in made and not os.path.isdir(os.path.dirname(page) or "."):
             check_place(page)
         else:
