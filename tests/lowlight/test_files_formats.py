@@ -6,7 +6,7 @@ import zlib
 
 import numpy as np
 import pytest
-from PIL import Image, ImageFile, ImageOps
+from PIL import Image, ImageFile, ImageOps, TiffImagePlugin
 from skimage import data
 from skimage import io as skio
 
@@ -388,9 +388,34 @@ def test_photo_refuses_what_it_cannot_be(arguments, error):
         Photo(*arguments)
 
 
-def test_a_raw_file_is_known_by_its_content(tmp_path):
+@pytest.mark.parametrize("tags", [{50706: b"\1\4\0\0"}, {254: 1, 330: 8}, {254: 1, 330: (8, 8)}])
+def test_a_raw_file_is_known_by_its_content(tags):
     # Its first picture is a thumbnail, which must not be taken for the photo.
-    thumbnail = io.BytesIO()
-    Image.new("RGB", (16, 12)).save(thumbnail, "TIFF", tiffinfo={50706: b"\1\4\0\0"})
+    info, thumbnail = TiffImagePlugin.ImageFileDirectory_v2(), io.BytesIO()
+    for tag, value in tags.items():
+        info[tag] = value
+    Image.new("RGB", (16, 12)).save(thumbnail, "TIFF", tiffinfo=info)
     with pytest.raises(PhotoError, match=r"RAW|decoded"):
         read_photo(thumbnail.getvalue())
+
+
+def test_pixels_that_begin_like_a_raw_file_of_canon_are_pixels():
+    samples, out = noise(20, 30, 1, np.uint8), io.BytesIO()
+    samples[0, :4] = list(b"CR\2\0")
+    tags = {256: 30, 257: 20, 258: 8, 259: 1, 262: 1, 273: 8, 277: 1, 278: 20, 279: samples.size}
+    out.write(struct.pack("<2sHI", b"II", 42, 8 + samples.size) + samples.tobytes() + struct.pack("<H", len(tags)))
+    out.write(b"".join(struct.pack("<HHII", tag, 4, 1, value) for tag, value in tags.items()) + bytes(4))
+    assert np.array_equal(read_photo(out.getvalue()).pixels, samples)
+
+
+def test_a_raw_file_of_canon_is_known_by_its_content():
+    tags = {256: 4, 257: 4, 258: 8, 259: 1, 262: 1, 273: 200, 277: 1, 278: 4, 279: 16}
+    entries = b"".join(struct.pack("<HHII", tag, 4, 1, value) for tag, value in tags.items())
+    for mark in (b"CR\2\0", bytes(4)):
+        head = struct.pack("<2sHI", b"II", 42, 16) + mark + bytes(4)
+        file = (head + struct.pack("<H", len(tags)) + entries).ljust(200, b"\0") + bytes(16)
+        if any(mark):
+            with pytest.raises(PhotoError, match=r"RAW|decoded"):
+                read_photo(file)
+        else:
+            assert read_photo(file).size == (4, 4)

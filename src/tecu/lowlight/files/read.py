@@ -49,6 +49,8 @@ OPENING: dict[type[Exception], str] = {
 }
 NEVER_RAW = (b"\xff\xd8\xff", b"\x89PNG")  # a JPEG or PNG file, whatever its name
 DNG_VERSION = 50706  # a tag that every DNG file has, whatever its name
+CANON = b"II*\0\x10\0\0\0CR\2\0"
+REDUCED, FURTHER_PICTURES = 254, 330
 _limit = threading.Lock()
 
 
@@ -114,7 +116,7 @@ def _decode(file: BinaryIO, name: str, max_pixels: int) -> Photo:
     if foreign.is_heif(head):
         return _photo(foreign.open_heif(file, name, max_pixels), Encoding("HEIF", lossless=False), [])
     image = _open(file, name)
-    if DNG_VERSION in getattr(image, "tag_v2", ()):  # a TIFF whose first picture is a thumbnail of the RAW one
+    if _is_raw(image, head):
         file.seek(start)
         return foreign.read_raw(file, name, max_pixels)
     foreign.check_size(image.size, name, max_pixels)
@@ -122,6 +124,16 @@ def _decode(file: BinaryIO, name: str, max_pixels: int) -> Photo:
     if image.format != "PNG":
         return photo
     return replace(photo, metadata=replace(photo.metadata, colour=colour_chunks(file, start)))
+
+
+def _is_raw(image: ImageFile.ImageFile, head: bytes) -> bool:
+    """Whether it is a TIFF whose first picture is a thumbnail of the RAW one: DNG, CR2, NEF, ARW."""
+    tags = getattr(image, "tag_v2", None)
+    if tags is None:
+        return False
+    kind = tags.get(REDUCED)
+    is_thumbnail = isinstance(kind, int) and kind & 1 == 1 and FURTHER_PICTURES in tags
+    return DNG_VERSION in tags or head.startswith(CANON) or is_thumbnail
 
 
 def _by_pillow(image: ImageFile.ImageFile, file: BinaryIO, name: str, start: int) -> Photo:
