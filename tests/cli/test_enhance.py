@@ -143,6 +143,35 @@ def test_the_same_names_by_the_shell_go_on_with_an_earlier_run(photo, capsys):
     assert sorted(map(str, photo.parent.glob("*.png"))) == named
 
 
+@pytest.mark.parametrize("options", [["--decompose"], ["--decompose", "--model", "NETWORK"], ["--model", "NETWORK"]])
+def test_with_layers_or_a_model_the_same_names_go_on_with_an_earlier_run_as_well(photo, options, capsys):
+    (photo.parent / "NETWORK").write_bytes(b"")
+    options = [str(photo.parent / part) if part == "NETWORK" else part for part in options]
+    assert main(["enhance", str(photo), *options]) == 0
+    kept = {path: path.read_bytes() for path in photo.parent.glob("*.png")}
+    assert main(["enhance", *map(str, kept), *options, "--skip-existing"]) == 0
+    assert f"; {len(kept) - 1} earlier result" in capsys.readouterr().err
+    assert main(["enhance", *map(str, kept), *options, "--overwrite"]) == 5
+    assert {path: path.read_bytes() for path in photo.parent.glob("*.png")} == kept
+
+
+@pytest.mark.parametrize("options", [[], ["--decompose"], ["--recursive"]])
+def test_the_shells_star_that_names_the_results_goes_on_with_an_earlier_run(photo, options, capsys):
+    out = photo.parent / "out"
+    arguments = ["-o", str(out), *options]
+    assert main(["enhance", str(photo), *arguments]) == 0
+    kept = {path: path.read_bytes() for path in out.iterdir()}
+    for inputs in (sorted(map(str, photo.parent.iterdir())), [str(photo.parent / "*")]):
+        capsys.readouterr()
+        assert main(["enhance", *inputs, *arguments, "--skip-existing"]) == 0
+        said = capsys.readouterr().err
+        assert said.startswith("0 done, 1 skipped")
+        assert f"; {len(kept)} earlier result" in said
+        for more in ([], ["--overwrite"]):  # what is named is an input
+            assert main(["enhance", *inputs, *arguments, *more]) == 5
+    assert {path: path.read_bytes() for path in out.iterdir()} == kept
+
+
 def test_report_as_json(photo, tmp_path, capsys):
     (tmp_path / "bad.png").write_bytes(b"bad")
     Image.fromarray(PHOTO).convert("CMYK").save(tmp_path / "c.jpg")

@@ -37,6 +37,17 @@ def start(folder, *more):
     )
 
 
+@pytest.mark.parametrize("command", [["enhance"], ["enhance", "--jobs", "2"], ["compare"]])
+def test_a_method_that_ends_the_program_is_a_bad_argument(folder, command):
+    """``exit`` takes the picture for its code."""
+    arguments = [*command, "in/00.png", "in/01.png", "-o", "out.html" if command == ["compare"] else "out"]
+    command = [sys.executable, "-m", "tecu.cli.main", *arguments, "--method", "builtins:exit"]
+    run = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    assert run.returncode == 1
+    assert "method 'builtins:exit': it ends the program\n" in run.stderr
+    assert not list(folder.glob("out*/*"))
+
+
 @pytest.mark.parametrize("jobs", ["1", "2"])
 def test_a_method_may_lie_in_the_current_folder(folder, jobs):
     """There ``tecu reproduce`` finds it as well. What is installed is not hidden by a file beside the photos."""

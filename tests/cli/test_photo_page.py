@@ -137,6 +137,13 @@ def test_enhance_report_of_a_method_without_a_decomposition(folder):
     assert "certificate" not in page
 
 
+@pytest.mark.parametrize("page", ["out", "out/photos"])
+def test_a_folder_that_the_results_will_make_is_no_page(folder, page, capsys):
+    assert main(["enhance", "dark.png", "-o", "out/photos/", "--report", page]) == 5
+    assert capsys.readouterr().err == f"Error: {page} could not be written: it is a folder\n"
+    assert not (folder / "out").exists()
+
+
 def test_enhance_report_that_cannot_be_written_gives_5(folder, capsys):
     assert main(["enhance", "dark.png", "-o", "out.png", "--report", "nowhere/page.html"]) == 5
     assert not (folder / "out.png").exists()  # found out before the first photo

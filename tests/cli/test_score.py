@@ -1,5 +1,6 @@
 """``tecu score``: the figures of the metrics, with what they were made with."""
 
+import errno
 import json
 
 import numpy as np
@@ -8,6 +9,7 @@ from PIL import Image
 from skimage import data
 
 from tecu.cli.main import main
+from tecu.lowlight import plan
 from tecu.metrics import loe, niqe, psnr, ssim
 
 PHOTO = data.astronaut()[:200, 100:300]
@@ -34,6 +36,18 @@ def test_alone_only_niqe(folder, capsys):
     assert report["results"] == [{"image": str(folder / "a.png"), "niqe": pytest.approx(niqe(DARK))}]
     assert set(report["parameters"]) == {"niqe"}
     assert "basicsr" in report["parameters"]["niqe"]
+
+
+@pytest.mark.parametrize("command", ["score", "compare"])
+def test_a_folder_of_references_that_cannot_be_read_is_named(folder, command, monkeypatch, capsys):
+    def locked(place):
+        raise PermissionError(errno.EACCES, "Permission denied", place)
+
+    monkeypatch.setattr(plan.os, "listdir", locked)
+    arguments = [str(folder / "b.tif"), "--reference", str(folder / "ref")]
+    more = [] if command == "score" else ["--method", "tecu", "-o", str(folder / "page.html")]
+    assert main([command, *arguments, *more]) == 2
+    assert f"{folder / 'ref'} could not be read: permission denied" in capsys.readouterr().err
 
 
 def test_against_a_reference(folder, capsys):

@@ -186,6 +186,16 @@ def test_decompose_gives_parts_that_multiply_to_the_picture():
     assert Enhancer().decompose(DARK[..., 0]).reflectance.shape == DARK.shape[:2]
 
 
+@pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "RGB", "RGBA", "CMYK", "I;16", "F"])
+def test_the_reflectance_of_a_pil_image_has_the_colours_of_its_result(mode):
+    grey = DARK[..., 0]
+    deep = {"I;16": np.uint16(grey) * 257, "F": np.float32(grey / 255)}
+    image = Image.fromarray(deep[mode]) if mode in deep else Image.fromarray(DARK).convert(mode)
+    colours = [band for band in enhance(image).getbands() if band != "A"]
+    parts = Enhancer().decompose(image)
+    assert np.prod(parts.reflectance.shape) == np.prod(parts.illumination.shape) * len(colours)
+
+
 def test_methods_without_a_network_take_no_model(tmp_path):
     for method in ("pam", "he"):
         with pytest.raises(ValueError, match=f"method '{method}' has no network; 'tecu', 'paper' and 'hdrnet' take"):
@@ -308,6 +318,16 @@ def test_what_is_no_picture_is_refused_by_the_name_of_the_method(own, method, se
         Enhancer("own:method")(DARK)
 
 
+@pytest.mark.parametrize("code", [None, 3, "enough", DARK])
+def test_a_method_that_ends_the_program_is_refused_in_a_line(own, code):
+    def leave(picture):
+        sys.exit(code)
+
+    own.method = leave
+    with pytest.raises(ValueError, match=r"^method 'own:method': it ends the program[^\n]*\Z"):
+        Enhancer("own:method")(DARK)
+
+
 @pytest.fixture
 def own(monkeypatch):
     """A module ``own``, to be filled."""
@@ -347,6 +367,16 @@ def test_pixels_that_are_not_seen_have_no_say(margin):
     assert result[30:90, 40:120, :3].mean() > 3 * dark.mean()
 
 
+@pytest.mark.parametrize("shown", [0, 1, 40, 60])
+@pytest.mark.parametrize("channels", [2, 4])
+def test_pixels_that_are_not_seen_stay_as_they_are_however_many(shown, channels):
+    picture = np.random.default_rng(0).integers(0, 40, (60, 80, channels), dtype=np.uint8)
+    picture[..., -1] = 0
+    picture[:shown, ..., -1] = 255
+    assert np.array_equal(enhance(picture)[shown:], picture[shown:])
+    assert Enhancer().decompose(picture).illumination.shape == (60, 80)
+
+
 @pytest.mark.parametrize("kind", [np.uint8, np.uint16])
 @pytest.mark.parametrize("shape", [(200, 300, 3), (900, 1200, 3)])
 def test_black_stays_black(shape, kind):
@@ -377,6 +407,13 @@ def opened(image, format, **options):
     file = io.BytesIO()
     image.save(file, format, **options)
     return Image.open(file), file.getvalue()
+
+
+@pytest.mark.parametrize("format", ["TIFF", "PNG", "JPEG"])
+@pytest.mark.parametrize("told", [{}, {"dpi": (300, 300)}])
+def test_a_pil_image_has_a_resolution_if_its_file_tells_one(format, told):
+    image, file = opened(Image.fromarray(DARK), format, **told)
+    assert ("dpi" in enhance(image).info) == (read_photo(file).metadata.dpi is not None) == bool(told)
 
 
 def test_a_pil_image_becomes_what_its_file_becomes():

@@ -6,12 +6,13 @@ import zlib
 
 import numpy as np
 import pytest
-from PIL import Image, ImageOps
+from PIL import Image, ImageFile, ImageOps, TiffImagePlugin
 from skimage import data
 from skimage import io as skio
 
 from tecu.lowlight import enhance
 from tecu.lowlight.files import Photo, PhotoError, encode_photo, read_photo, write_photo
+from tecu.lowlight.files.photo import Encoding
 from tecu.lowlight.grid import LARGE
 from tecu.metrics import psnr
 
@@ -148,12 +149,40 @@ def test_sixteen_bit_tiff_of_another_writer(channels, options):
     assert alpha is None or np.array_equal(photo.alpha, alpha)
 
 
+@pytest.mark.parametrize("compression", [None, "zlib"])
+@pytest.mark.parametrize("kind", [np.uint8, np.uint16])
+@pytest.mark.parametrize("channels", [3, 4])
+def test_a_tiff_of_separate_planes_is_read_to_the_last_bit_or_refused(compression, kind, channels):
+    import tifffile
+
+    samples, out = noise(40, 31, channels, kind), io.BytesIO()
+    more = {"extrasamples": ["unassalpha"]} if channels == 4 else {}
+    planes = np.moveaxis(samples, -1, 0)
+    tifffile.imwrite(out, planes, photometric="rgb", planarconfig="separate", compression=compression, **more)
+    if kind == np.uint16:
+        with pytest.raises(PhotoError, match="separate planes"):
+            read_photo(out.getvalue())
+    else:
+        assert np.array_equal(read_photo(out.getvalue()).pixels, split(samples)[0])
+
+
 def test_sixteen_bit_tiff_with_white_as_zero():
     import tifffile
 
     samples, out = noise(20, 30, 1, np.uint16), io.BytesIO()
     tifffile.imwrite(out, samples, photometric="miniswhite")
     assert np.array_equal(read_photo(out.getvalue()).pixels, 65535 - samples)
+
+
+def test_twelve_bit_tiff_reaches_from_black_to_white():
+    levels = np.arange(4096, dtype=np.uint16)
+    first, second = levels[::2].astype(np.uint8), levels[1::2]  # two of them lie in three bytes
+    packed = np.stack([levels[::2] >> 4, (first & 15) << 4 | second >> 8, second & 255], axis=1).astype(np.uint8)
+    tags = {256: 64, 257: 64, 258: 12, 259: 1, 262: 1, 273: 8, 277: 1, 278: 64, 279: packed.size}
+    entries = b"".join(struct.pack("<HHII", tag, 4, 1, value) for tag, value in tags.items())
+    head = struct.pack("<2sHI", b"II", 42, 8 + packed.size)
+    file = head + packed.tobytes() + struct.pack("<H", len(tags)) + entries + bytes(4)
+    assert np.allclose(read_photo(file).pixels.ravel() / 65535, levels / 4095, rtol=0, atol=2 / 65535)
 
 
 @pytest.mark.parametrize("suffix", [".jpg", ".avif", ".webp", ".bmp"])
@@ -277,6 +306,20 @@ def test_jpeg_keeps_fine_tables_and_subsampling():
     assert after.info["progressive"]
 
 
+@pytest.mark.parametrize("subsampling", [None, 0, 2])
+@pytest.mark.parametrize("finest", [True, False])
+@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize("rows", [200, 1000])
+def test_a_progressive_jpeg_may_be_of_noise(rows, channels, finest, subsampling):
+    """What the brightening shows of a dark photo, packed as finely as its file was."""
+    tables = {n: [1] * 64 for n in range(2 if channels == 3 else 1)} if finest else None
+    encoding = Encoding("JPEG", tables, subsampling if channels == 3 else None, progressive=True, lossless=False)
+    pixels, before = noise(rows, 900, channels, np.uint8), ImageFile.MAXBLOCK
+    data, _ = encode_photo(Photo(pixels, encoding=encoding), "JPEG")
+    assert read_photo(data).encoding.progressive
+    assert before == ImageFile.MAXBLOCK
+
+
 def test_jpeg_with_coarse_tables_is_written_finer():
     file = saved(Image.fromarray(PHOTO), "JPEG", quality=40)
     again, _ = encode_photo(read_photo(file), "JPEG")
@@ -314,9 +357,11 @@ def test_an_unknown_suffix_gets_the_format_the_photo_came_in(tmp_path):
     assert read_photo(tmp_path / "a.dat").encoding.format == "JPEG"
 
 
-def test_the_content_decides_not_the_name(tmp_path):
-    (tmp_path / "a.png").write_bytes(saved(Image.fromarray(PHOTO), "JPEG"))
-    assert read_photo(tmp_path / "a.png").encoding.format == "JPEG"
+@pytest.mark.parametrize("suffix", ["", ".dat", ".tif", ".heic", ".nef", ".DNG"])
+@pytest.mark.parametrize("format", ["JPEG", "PNG"])
+def test_the_content_decides_not_the_name(tmp_path, format, suffix):
+    (tmp_path / f"a{suffix}").write_bytes(saved(Image.fromarray(PHOTO), format))
+    assert read_photo(tmp_path / f"a{suffix}").encoding.format == format
 
 
 def test_sides_beyond_a_format_are_named():
@@ -343,9 +388,34 @@ def test_photo_refuses_what_it_cannot_be(arguments, error):
         Photo(*arguments)
 
 
-def test_a_raw_file_is_known_by_its_content(tmp_path):
+@pytest.mark.parametrize("tags", [{50706: b"\1\4\0\0"}, {254: 1, 330: 8}, {254: 1, 330: (8, 8)}])
+def test_a_raw_file_is_known_by_its_content(tags):
     # Its first picture is a thumbnail, which must not be taken for the photo.
-    thumbnail = io.BytesIO()
-    Image.new("RGB", (16, 12)).save(thumbnail, "TIFF", tiffinfo={50706: b"\1\4\0\0"})
+    info, thumbnail = TiffImagePlugin.ImageFileDirectory_v2(), io.BytesIO()
+    for tag, value in tags.items():
+        info[tag] = value
+    Image.new("RGB", (16, 12)).save(thumbnail, "TIFF", tiffinfo=info)
     with pytest.raises(PhotoError, match=r"RAW|decoded"):
         read_photo(thumbnail.getvalue())
+
+
+def test_pixels_that_begin_like_a_raw_file_of_canon_are_pixels():
+    samples, out = noise(20, 30, 1, np.uint8), io.BytesIO()
+    samples[0, :4] = list(b"CR\2\0")
+    tags = {256: 30, 257: 20, 258: 8, 259: 1, 262: 1, 273: 8, 277: 1, 278: 20, 279: samples.size}
+    out.write(struct.pack("<2sHI", b"II", 42, 8 + samples.size) + samples.tobytes() + struct.pack("<H", len(tags)))
+    out.write(b"".join(struct.pack("<HHII", tag, 4, 1, value) for tag, value in tags.items()) + bytes(4))
+    assert np.array_equal(read_photo(out.getvalue()).pixels, samples)
+
+
+def test_a_raw_file_of_canon_is_known_by_its_content():
+    tags = {256: 4, 257: 4, 258: 8, 259: 1, 262: 1, 273: 200, 277: 1, 278: 4, 279: 16}
+    entries = b"".join(struct.pack("<HHII", tag, 4, 1, value) for tag, value in tags.items())
+    for mark in (b"CR\2\0", bytes(4)):
+        head = struct.pack("<2sHI", b"II", 42, 16) + mark + bytes(4)
+        file = (head + struct.pack("<H", len(tags)) + entries).ljust(200, b"\0") + bytes(16)
+        if any(mark):
+            with pytest.raises(PhotoError, match=r"RAW|decoded"):
+                read_photo(file)
+        else:
+            assert read_photo(file).size == (4, 4)

@@ -346,6 +346,15 @@ def test_tags_about_the_old_file_are_not_taken_over(tag, target):
     assert tags[MAKE] == "Acme"
 
 
+@pytest.mark.parametrize("dpi", [(65_535, 300), (65_536, 300), (300, 99_999)])
+@pytest.mark.parametrize("target", ["JPEG", "PNG", "TIFF", "BMP"])
+def test_a_resolution_of_any_size_is_kept_or_said_to_be_dropped(dpi, target):
+    data, notes = encode_photo(Photo(PHOTO, metadata=Metadata(dpi=dpi)), target)
+    kept = read_photo(data).metadata.dpi
+    assert ("the resolution was dropped" in "".join(notes)) == (kept is None)
+    assert kept is None or np.allclose(kept, dpi, atol=0.02)
+
+
 def test_a_tiff_without_a_resolution_gets_none(tmp_path):
     Image.new("RGB", (8, 8)).save(tmp_path / "a.tif")
     photo = read_photo(tmp_path / "a.tif")

@@ -1,6 +1,7 @@
 """The model file: what it holds, what is refused; training and export."""
 
 import csv
+import errno
 import json
 
 import numpy as np
@@ -137,6 +138,26 @@ def test_training_sees_photos_as_enhance_does(folder):
         np.testing.assert_array_equal(loaded[name], np.repeat(picture[..., :1], 3, axis=2))
 
 
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig"])
+def test_licences_are_read_with_and_without_a_mark_of_the_encoding(folder, encoding):
+    pytest.importorskip("torch")
+    from tecu.lowlight.training import load_photos
+
+    (folder / "licences.csv").write_text("file,licence,author\n1.png,CC0-1.0,Müller\n", encoding=encoding)
+    told = {one.name: (one.licence, one.author) for one in load_photos(folder)}
+    assert told == dict.fromkeys(["0.png", "2.png"], ("not stated", "not stated")) | {"1.png": ("CC0-1.0", "Müller")}
+
+
+@pytest.mark.parametrize("content", [b"file,author\n1.png,M\xfcller\n", b"file\n" + 200_000 * b"x"])
+def test_licences_that_cannot_be_read_are_named_in_a_sentence(folder, tmp_path, capsys, content):
+    pytest.importorskip("torch")
+    from tecu.cli.main import main
+
+    (folder / "licences.csv").write_bytes(content)
+    assert main(["train", str(folder), "-o", str(tmp_path / "model.onnx"), *QUICK]) == 1
+    assert "licences.csv' cannot be read" in capsys.readouterr().err
+
+
 def test_training_leaves_out_what_enhance_leaves_out(folder):
     pytest.importorskip("torch")
     from tecu.lowlight.training import load_photos
@@ -148,6 +169,20 @@ def test_training_leaves_out_what_enhance_leaves_out(folder):
     (folder / "album.jpg").mkdir()
     Image.fromarray(photo()).save(folder / "album.jpg" / "inner.png")
     assert [one.name for one in load_photos(folder)] == [*seen, "inner.png"]
+
+
+def test_a_checkpoint_that_cannot_be_written_is_told_in_a_sentence(folder, tmp_path, monkeypatch, capsys):
+    pytest.importorskip("torch")
+    from tecu import atomic
+    from tecu.cli.main import main
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(atomic, "_publish", full)
+    arguments = ["train", str(folder), "-o", str(tmp_path / "model.onnx"), *QUICK]
+    assert main([*arguments, "--checkpoint", str(tmp_path / "state.npz")]) == 5
+    assert "state.npz could not be written: the disk is full" in capsys.readouterr().err
 
 
 def test_checkpoints_of_a_training_are_data_and_checked(folder, tmp_path):
@@ -167,6 +202,20 @@ def test_checkpoints_of_a_training_are_data_and_checked(folder, tmp_path):
     np.savez(path, **(arrays | {name: arrays[name][:1]}))
     with pytest.raises(ValueError, match="is not whole"):
         train(photos, settings, checkpoint=path)
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (7, 300), (300, 1), (8, 8)])
+def test_pairs_are_made_of_photos_of_any_size(shape):
+    """An icon in the folder must not end the training in the middle."""
+    from tecu.lowlight.training import pairs
+
+    pixels = photo()[: shape[0], : shape[1]]
+    for seed in range(10):
+        seen = pairs.view(pixels, np.random.default_rng(seed))
+        assert min(seen.shape[:2]) >= 72
+        assert pixels.min() <= np.rint(255 * seen.min()) <= np.rint(255 * seen.max()) <= pixels.max()
+        for made in (pairs.illumination_pair, pairs.tone_pair):
+            assert all(np.isfinite(part).all() for part in made(pixels, np.random.default_rng(seed)))
 
 
 def test_pairs_are_what_they_say():
@@ -215,6 +264,16 @@ def other_names(onnx, model):
 def test_foreign_models_are_refused(tmp_path, change, words):
     with pytest.raises(ValueError, match=words):
         Enhancer(model=changed(tmp_path, change))(dark_scene())
+
+
+@pytest.mark.parametrize("change", [external, custom, other_names])
+def test_a_foreign_model_is_a_bad_argument_before_the_first_photo(tmp_path, change, capsys):
+    from tecu.cli.main import main
+
+    Image.fromarray(dark_scene()).save(tmp_path / "a.png")
+    arguments = ["enhance", str(tmp_path / "a.png"), "-o", str(tmp_path / "b.png")]
+    assert main([*arguments, "--model", str(changed(tmp_path, change))]) == 1
+    assert "changed.onnx' " in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("content", [b"", b"not a model at all", bytes(200), DEFAULT_MODEL.read_bytes()[:5000]])

@@ -46,6 +46,14 @@ def test_pil_images_of_any_mode():
         assert images(report.pictures(Image.new(mode, (4, 3)), Image.new(mode, (4, 3))))[0].size == (4, 3)
 
 
+@pytest.mark.parametrize("kind", ["<u2", ">u2", "<f4"])
+def test_pil_images_of_more_than_eight_bits_keep_their_tones(kind):
+    eight = RNG.integers(0, 256, (5, 7), dtype=np.uint8)
+    deep = (eight / 255 if kind == "<f4" else eight * np.uint16(257)).astype(kind)
+    for found in images(report.pictures(Image.fromarray(deep), deep)):
+        assert np.array_equal(np.asarray(found), eight)
+
+
 def test_large_pictures_are_shrunk():
     large = np.zeros((30, 900, 3), np.uint8)
     assert images(report.pictures(large, large, longest=300))[0].size == (300, 10)
@@ -69,10 +77,13 @@ def test_pictures_come_with_their_profiles(side, channels):
 @pytest.mark.parametrize("mode", ["CMYK", "L", "I;16"])
 @pytest.mark.parametrize("side", [9, 300], ids=["png", "jpeg"])
 def test_a_profile_of_other_colours_than_the_picture_shown_is_left_out(mode, side):
-    space = {"CMYK": b"CMYK", "L": b"RGB ", "I;16": b"GRAY"}[mode]
+    space, fitting = {"CMYK": (b"CMYK", None), "L": (b"RGB ", b"GRAY"), "I;16": (b"RGB ", b"GRAY")}[mode]
     image = Image.new(mode, (side, side))
     image.info["icc_profile"] = PROFILE[:16] + space + PROFILE[20:]
     assert all("icc_profile" not in found.info for found in images(report.pictures(image, image)))
+    if fitting:
+        image.info["icc_profile"] = PROFILE[:16] + fitting + PROFILE[20:]
+        assert all("icc_profile" in found.info for found in images(report.pictures(image, image)))
 
 
 def test_a_slider_that_a_screen_reader_can_name():

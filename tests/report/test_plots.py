@@ -35,6 +35,18 @@ def test_the_lyapunov_function_is_drawn_above_its_last_value(result):
     assert np.allclose(line.get_ydata(), (phi - phi[-1])[phi > phi[-1]])
 
 
+@pytest.mark.parametrize("name", ["a$b", "cost $1_$2", r"$\frac$", "_a", "_"])
+def test_any_name_of_a_run_or_a_block_is_shown_as_it_is(result, name):
+    figure = plots.compared({name: result.history, "other": result.history})
+    plots.rendered(figure, "png")
+    labels = [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
+    assert [label.replace(r"\$", "$").strip() for label in labels] == [name, "other"]
+    renamed = {column.removesuffix("_D") + f"_{name}" if column.endswith("_D") else column: values
+               for column, values in dict(result.history).items()}  # fmt: skip
+    for figure in plots.every(renamed).values():
+        plots.rendered(figure, "png")
+
+
 def test_a_rise_of_the_lyapunov_function_is_marked(result):
     broken = dict(result.history)
     broken["lyapunov"] = broken["lyapunov"].copy()

@@ -15,6 +15,7 @@ from tecu.atomic import as_text, escaped
 from tecu.cli.main import INPUT_FAILED, PART_MISSING, report_problem
 from tecu.cli.outputs import check_outputs, unread, unwritten
 from tecu.cli.score import PARAMETERS, Scores, photo_scores, reference_of, shown_score
+from tecu.lowlight.classical import EndsProgram
 from tecu.lowlight.files import MAX_PIXELS, MissingPart, Photo, PhotoError, UnreadableFile, read_photo
 from tecu.lowlight.files.errors import shown
 from tecu.lowlight.images import on_visible
@@ -133,6 +134,8 @@ def _compared_methods(
             continue
         try:
             results = {method: _timed(enhancer, photo) for method, enhancer in enhancers.items()}
+        except EndsProgram as error:
+            raise click.UsageError(str(error)) from error
         except Exception as error:  # a method of somebody's own may raise anything
             failures.append(UnreadableFile(f"{shown(file)} could not be enhanced: {type(error).__name__}: {error}"))
             continue

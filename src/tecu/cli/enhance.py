@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import sys
@@ -15,7 +16,7 @@ import click
 from click.core import ParameterSource
 
 from tecu.atomic import escaped
-from tecu.cli.main import INPUT_FAILED, PART_MISSING, UNWRITABLE, Unwritable, report_problem
+from tecu.cli.main import BAD_ARGUMENTS, INPUT_FAILED, PART_MISSING, UNWRITABLE, Unwritable, report_problem
 from tecu.cli.outputs import check_outputs, check_place, refuse_inputs, unwritten
 from tecu.cli.scheduler import connected, scheduler_option
 from tecu.lowlight.batch import Outcome, Settings, make_enhancer, results, run
@@ -25,7 +26,8 @@ from tecu.lowlight.files.errors import shown
 from tecu.lowlight.model import HEADROOM, MODELS
 from tecu.lowlight.plan import STREAM, Refusal, Survey, Task, survey
 
-FAULT_CODES = {"output": UNWRITABLE, "input": INPUT_FAILED, "part": PART_MISSING}  # the first that occurs decides
+# The first that occurs decides.
+FAULT_CODES = {"output": UNWRITABLE, "input": INPUT_FAILED, "part": PART_MISSING, "method": BAD_ARGUMENTS}
 
 
 @click.command()
@@ -167,14 +169,14 @@ def _refused(refused: Refusal) -> Outcome:
 def _check_files(surveyed: Survey, settings: Settings, page: str | None) -> None:
     """What the plan does not know of: model, parts of a decomposition, what --overwrite would replace, and the page."""
     tasks = surveyed.tasks
-    inputs = [settings.model, *surveyed.earlier, *(task.source for task in tasks if task.source != STREAM)]
+    inputs = [settings.model, *(task.source for task in tasks if task.source != STREAM)]
     written = {path: task for task in tasks for path in results(task, settings)}
     replaced = set(map(os.path.abspath, written)) if settings.overwrite else set()
     for path in surveyed.earlier:
         if os.path.abspath(path) in replaced:
             raise Unwritable(
                 f"{shown(path)} is an input, which is never written over; leave it out of the inputs to have it "
-                f"replaced, or give -o a folder"
+                f"replaced, or give -o another folder"
             )
     if settings.decompose or settings.model is not None:
         refuse_inputs((("-o", path) for path in written), inputs)
@@ -183,10 +185,12 @@ def _check_files(surveyed: Survey, settings: Settings, page: str | None) -> None
             raise Unwritable(f"--report and -o both name {shown(page)}; give each a file of its own")
         # A folder that the run is going to make for its results serves the page, too.
         made = {os.path.abspath(os.path.dirname(path)) for path in written}
+        if any(f"{folder}{os.sep}".startswith(f"{os.path.abspath(page)}{os.sep}") for folder in made):
+            raise unwritten(page, IsADirectoryError(errno.EISDIR, "is a folder"))
         if os.path.abspath(os.path.dirname(page) or ".") in made and not os.path.isdir(os.path.dirname(page) or "."):
             check_place(page)
         else:
-            _check_page(page, inputs, settings)
+            _check_page(page, [*inputs, *surveyed.earlier], settings)
 
 
 def _check_page(page: str, inputs: list[str | None], settings: Settings) -> None:

@@ -91,7 +91,10 @@ def reference_of(image: str, reference: str | None) -> str | None:
     if os.path.exists(exact):
         return exact
     stem = os.path.splitext(os.path.basename(image))[0]
-    alike = [path for path in photos_in(reference) if os.path.splitext(os.path.basename(path))[0] == stem]
+    try:
+        alike = [path for path in photos_in(reference) if os.path.splitext(os.path.basename(path))[0] == stem]
+    except OSError as error:
+        raise UnreadableFile(unread(reference, error)) from error
     if not alike:
         raise UnreadableFile(f"{shown(image)}: {shown(reference)} holds no photo of that name")
     if len(alike) > 1:

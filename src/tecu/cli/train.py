@@ -74,6 +74,8 @@ def train(
         trained = training.train(loaded, settings, checkpoint=checkpoint, report=_Line())
     except ValueError as error:
         raise click.UsageError(str(error)) from error
+    except OSError as error:  # of the checkpoint: the disk may have filled up meanwhile
+        raise unwritten(checkpoint or target, error) from error
     try:
         export(trained, model_card(loaded, settings, trained.figures, licence=licence), target)
     except OSError as error:

@@ -22,6 +22,7 @@ from typing import Any, Literal
 import numpy as np
 
 from tecu.atomic import by_option, reason
+from tecu.lowlight.classical import EndsProgram
 from tecu.lowlight.files import (
     MAX_PIXELS,
     MissingPart,
@@ -70,7 +71,7 @@ class Outcome:
     seconds: float = 0.0
     notes: tuple[str, ...] = ()
     reason: str | None = None
-    fault: Literal["input", "part", "output"] | None = None
+    fault: Literal["input", "part", "output", "method"] | None = None
     extra: dict[str, Any] = field(default_factory=dict)
 
 
@@ -133,6 +134,8 @@ def process(task: Task, settings: Settings, make: Make = make_enhancer, frames: 
         return outcome("failed", reason=str(error), fault="input")
     except ImportError as error:
         return outcome("failed", reason=f"{shown(task.source)}: {error}", fault="part")
+    except EndsProgram as error:
+        return outcome("failed", reason=f"{shown(task.source)} could not be enhanced: {error}", fault="method")
     except BrokenPipeError:
         raise  # standard output has gone: there is nobody left to report to
     except Exception as error:  # one odd photo must not cost the rest of the batch

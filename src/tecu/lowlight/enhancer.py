@@ -123,7 +123,7 @@ class Enhancer:
         self._classical = None if method in MODELS else _classical(method, model)
         self._model = model
         if model is not None and self._classical is None:
-            self.network  # noqa: B018  (a bad file is refused here, not at the first picture)
+            self.network.session  # noqa: B018  (a bad file is refused here, not at the first picture)
 
     def __repr__(self) -> str:
         model = "" if self._model is None else f", model={str(self._model)!r}"
@@ -145,7 +145,7 @@ class Enhancer:
         scene, parts = self._found(pixels)
         exposure = self._exposure(scene, parts.illumination)
         light, reflectance = _layers(pixels, exposure)
-        if np.ndim(image) == 2:
+        if np.ndim(image) == 2 and pixels.shape[2] == 1:  # a PIL image with a palette has colours
             reflectance = reflectance[..., 0]
         return Parts(light, reflectance, parts.certificate, parts.history)
 

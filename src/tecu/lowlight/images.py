@@ -96,10 +96,9 @@ def on_visible(alpha: Pixels | None, pixels: Pixels, work: Picture) -> Pixels:
     >>> on_visible(alpha, pixels, lambda seen: seen + seen.max()).tolist()
     [[[9], [2]]]
     """
-    visible = visible_pixels(alpha, pixels)
-    if alpha is None or visible is pixels:
+    if alpha is None or alpha.all():
         return work(pixels)
-    result = np.array(work(visible))
+    result = np.array(work(visible_pixels(alpha, pixels)))
     result[alpha == 0] = pixels[alpha == 0]
     return result
 
@@ -128,9 +127,11 @@ def _through_pil(image: Any, work: Picture) -> Any:
     """
     from PIL import Image
 
-    from tecu.lowlight.files.metadata import exif_of
+    from tecu.lowlight.files.metadata import exif_of, resolution
 
     mode, said = image.mode, {key: image.info[key] for key in SAID if key in image.info}
+    if resolution(image) is None:  # of a TIFF that tells of none Pillow says (1, 1)
+        said.pop("dpi", None)
     if mode == "I":
         raise TypeError("image: a PIL image of mode 'I' has no white; convert it to 'I;16', 'L', 'RGB' or 'F'")
     if mode == "F":

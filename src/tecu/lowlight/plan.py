@@ -56,8 +56,8 @@ class Refusal:
 class Survey:
     """What the inputs hold: tasks, what cannot be one, and the files in folders that are left out as no photos.
 
-    ``earlier`` are results of an earlier run that were named as inputs, too (by the shell's ``*.jpg``, say); those in
-    folders, and hidden files, are nowhere.
+    ``earlier`` are results of an earlier run that were named as inputs, too (by the shell's ``*.jpg``, say), or that
+    lie in a folder of results that was; those in other folders, and hidden files, are nowhere.
     """
 
     tasks: list[Task] = field(default_factory=list)
@@ -124,6 +124,9 @@ def _found(inputs: Sequence[str], recursive: bool, out: str | None, result: Surv
                 found.setdefault(os.path.abspath(path), (path, os.path.basename(path)))
                 continue
             before = len(result.refusals)
+            if max(len(inputs), len(paths)) > 1 and out is not None and os.path.realpath(path) == os.path.realpath(out):
+                result.earlier += _walk(path, recursive, out, result.refusals, {})  # the shell's ``*`` names it, too
+                continue
             inside = list(_walk(path, recursive, out, result.refusals, others))
             for file in inside:
                 found.setdefault(os.path.abspath(file), (file, os.path.relpath(file, path)))

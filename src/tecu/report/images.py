@@ -134,8 +134,11 @@ def _image(picture: Any, name: str, profile: bytes | None) -> Any:
     from PIL import Image
 
     if isinstance(picture, Image.Image):
-        return picture if picture.mode in ("L", "RGB", "RGBA") else picture.convert("RGB")
+        if not picture.mode.startswith(("I;16", "F")):
+            return picture if picture.mode in ("L", "RGB", "RGBA") else picture.convert("RGB")
+        profile = picture.info.get("icc_profile")  # Pillow would clip these at 255
     pixels = np.asarray(picture)
+    pixels = pixels.astype(pixels.dtype.newbyteorder("="), copy=False)
     if pixels.ndim == 3 and pixels.shape[2] == 1:
         pixels = pixels[..., 0]
     if not (pixels.ndim == 2 or (pixels.ndim == 3 and pixels.shape[2] in (3, 4))) or 0 in pixels.shape:

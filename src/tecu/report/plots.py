@@ -113,7 +113,7 @@ def error(history: Columns, block: str, axes: Axes | None = None) -> Figure:
         if (found > 0).any() or (allowed > 0).any():
             axes.set_yscale("log")
         axes.legend()
-        return _finished(axes, f"Error of block {block} against its tolerance", "iteration", r"$\|e\|$")
+        return _finished(axes, f"Error of block {_plain(block)} against its tolerance", "iteration", r"$\|e\|$")
 
 
 def inner_steps(history: Columns, axes: Axes | None = None) -> Figure:
@@ -144,7 +144,7 @@ def time_split(history: Columns, axes: Axes | None = None) -> Figure:
         seconds["the rest"] = max(float(history["seconds"].max()) - sum(seconds.values()), 0.0)
         for k, (name, spent) in enumerate(seconds.items()):
             style: dict[str, Any] = {"color": "white", "edgecolor": OKABE_ITO[k % 7], "hatch": HATCHES[k % 7]}
-            axes.barh(name, spent, height=0.6, linewidth=1.2, **style)
+            axes.barh(_plain(name), spent, height=0.6, linewidth=1.2, **style)
             axes.annotate(f" {spent:.3g} s", (spent, k), va="center", ha="left")
         axes.invert_yaxis()
         axes.margins(x=0.2)
@@ -237,9 +237,15 @@ def _axes() -> Axes:
 def _curve(axes: Axes, x: Column, y: Column, k: int, label: str | None = None, markers: bool = False) -> None:
     few = len(x) <= 40
     axes.plot(
-        x, y, color=OKABE_ITO[k % 7], linestyle=LINES[k % 7], linewidth=1.5, label=label,
+        x, y, color=OKABE_ITO[k % 7], linestyle=LINES[k % 7], linewidth=1.5,
+        label=None if label is None else _plain(label),
         marker=MARKERS[k % 7] if few or markers else None, markersize=3.5, markevery=max(1, len(x) // 40),
     )  # fmt: skip
+
+
+def _plain(name: str) -> str:
+    """A name to be shown as it is: matplotlib takes what stands between dollars for TeX, and ``_a`` for no label."""
+    return (" " if name.startswith("_") else "") + name.replace("$", r"\$")
 
 
 def _positive(column: Column) -> Column:

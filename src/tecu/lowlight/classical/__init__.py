@@ -28,6 +28,10 @@ METHODS: dict[str, str] = {
 """Names, and what they stand for."""
 
 
+class EndsProgram(ValueError):
+    """A method of somebody's own wanted to end the program, which is not only its own."""
+
+
 def get(name: str) -> Method:
     """The function ``image -> image`` of a method; ``"module:function"`` names one of your own.
 
@@ -67,7 +71,10 @@ def applied(method: Method, picture: Pixels, name: str) -> Pixels:
     Traceback (most recent call last):
     ValueError: method 'numpy:max' must give floats in [0, 1] of shape (1, 1), got float64 of shape ()
     """
-    given = method(picture.copy())  # it may work in place
+    try:
+        given = method(picture.copy())  # it may work in place
+    except SystemExit as error:
+        raise EndsProgram(f"method {name!r}: {reason(error)}") from error
     try:
         result = np.asarray(given)
     except Exception as error:  # rows of different lengths, a tensor on another device
@@ -99,5 +106,6 @@ def reason(error: BaseException) -> str:
     ('ValueError: rows differ', 'it ends the program, with the code 2')
     """
     if isinstance(error, SystemExit):
-        return f"it ends the program, with the code {error.code!r}"
+        known = isinstance(error.code, int | str | None)  # ``builtins:exit`` takes the picture for its code
+        return "it ends the program" + (f", with the code {error.code!r}" if known else "")
     return f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}".removesuffix(": ")

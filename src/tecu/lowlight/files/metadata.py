@@ -37,7 +37,7 @@ def read_metadata(image: Image.Image) -> tuple[Metadata, int, list[str]]:
         notes.append("the EXIF data is damaged and was dropped")
     icc = image.info.get("icc_profile")
     icc = icc if isinstance(icc, bytes) and len(icc) > 128 else None  # a profile's header alone has 128 bytes
-    return Metadata(exif or None, icc, _resolution(image)), orientation, notes
+    return Metadata(exif or None, icc, resolution(image)), orientation, notes
 
 
 class _Bytewise(str):
@@ -125,7 +125,8 @@ def _length(value: Any) -> int:
     return len(value) if isinstance(value, bytes | str | tuple) and len(value) > 4 else 0
 
 
-def _resolution(image: Image.Image) -> tuple[float, float] | None:
+def resolution(image: Image.Image) -> tuple[float, float] | None:
+    """Dots an inch across and down, if its file tells."""
     try:
         across, down = (float(value) for value in image.info["dpi"])
     except (KeyError, TypeError, ValueError, ZeroDivisionError):

@@ -47,7 +47,10 @@ OPENING: dict[type[Exception], str] = {
     FileNotFoundError: "there is no such file",
     PermissionError: "permission denied",
 }
+NEVER_RAW = (b"\xff\xd8\xff", b"\x89PNG")  # a JPEG or PNG file, whatever its name
 DNG_VERSION = 50706  # a tag that every DNG file has, whatever its name
+CANON = b"II*\0\x10\0\0\0CR\2\0"
+REDUCED, FURTHER_PICTURES = 254, 330
 _limit = threading.Lock()
 
 
@@ -108,12 +111,12 @@ def _decode(file: BinaryIO, name: str, max_pixels: int) -> Photo:
     start = file.tell()
     if not head:
         raise UnreadableFile(f"{name} is empty (0 bytes)")
-    if PurePath(name).suffix.lower() in foreign.RAW_SUFFIXES:
+    if PurePath(name).suffix.lower() in foreign.RAW_SUFFIXES and not head.startswith(NEVER_RAW):
         return foreign.read_raw(file, name, max_pixels)
     if foreign.is_heif(head):
         return _photo(foreign.open_heif(file, name, max_pixels), Encoding("HEIF", lossless=False), [])
     image = _open(file, name)
-    if DNG_VERSION in getattr(image, "tag_v2", ()):  # a TIFF whose first picture is a thumbnail of the RAW one
+    if _is_raw(image, head):
         file.seek(start)
         return foreign.read_raw(file, name, max_pixels)
     foreign.check_size(image.size, name, max_pixels)
@@ -121,6 +124,16 @@ def _decode(file: BinaryIO, name: str, max_pixels: int) -> Photo:
     if image.format != "PNG":
         return photo
     return replace(photo, metadata=replace(photo.metadata, colour=colour_chunks(file, start)))
+
+
+def _is_raw(image: ImageFile.ImageFile, head: bytes) -> bool:
+    """Whether it is a TIFF whose first picture is a thumbnail of the RAW one: DNG, CR2, NEF, ARW."""
+    tags = getattr(image, "tag_v2", None)
+    if tags is None:
+        return False
+    kind = tags.get(REDUCED)
+    is_thumbnail = isinstance(kind, int) and kind & 1 == 1 and FURTHER_PICTURES in tags
+    return DNG_VERSION in tags or head.startswith(CANON) or is_thumbnail
 
 
 def _by_pillow(image: ImageFile.ImageFile, file: BinaryIO, name: str, start: int) -> Photo:

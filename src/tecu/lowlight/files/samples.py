@@ -22,8 +22,10 @@ def samples_of(image: Image.Image, icc: bytes | None) -> tuple[Pixels, bytes | N
     """The pixels with their transparency, the profile that still fits them, and what was changed."""
     mode = image.mode
     if mode.startswith("I;16"):
-        samples = np.asarray(image).astype(np.uint16)
-        inverted = getattr(image, "tag_v2", {}).get(262) == 0  # white is zero, which Pillow leaves as it is
+        samples, tags = np.asarray(image).astype(np.uint16), getattr(image, "tag_v2", {})
+        if tags.get(258) == (12,):  # Pillow leaves 12 bits as they are, too
+            return samples << 4 | samples >> 8, icc, ["the 12-bit picture became 16-bit grey"]
+        inverted = tags.get(262) == 0  # white is zero, which Pillow leaves as it is
         return (65535 - samples if inverted else samples), icc, []
     if mode in ("L", "LA", "RGB", "RGBA"):
         return _array(image), icc, []

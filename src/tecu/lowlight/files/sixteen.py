@@ -26,7 +26,12 @@ def raw_mode(image: Image.Image) -> str:
 
 
 def is_sixteen_bit_colour(image: ImageFile.ImageFile) -> bool:
-    """Whether the opened, not yet loaded ``image`` has 16 bits a channel that Pillow would cut to 8."""
+    """Whether the opened, not yet loaded ``image`` has 16 bits a channel that Pillow would cut to 8.
+
+    Of separate planes it decodes the high bytes whatever it is told: these are not read.
+    """
+    if getattr(image, "tag_v2", {}).get(284) == 2:
+        return False
     return raw_mode(image) in {f"{mode};16{order}" for mode in ("RGB", "RGBA") for order in "BLN"} | {"LA;16B"}
 
 

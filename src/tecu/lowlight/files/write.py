@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
+import threading
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from PIL import Image
+from PIL import Image, ImageFile
 
 from tecu.lowlight.files.atomic import write_bytes
 from tecu.lowlight.files.errors import UnwritableFile, shown
@@ -25,9 +28,12 @@ WRITABLE = {suffix: kind for kind, suffixes in FORMATS.items() for suffix in suf
 
 LARGEST_SIDE = {"JPEG": 65_500, "WEBP": 16_383, "AVIF": 65_535}
 
+JPEG_DPI = 65_535
+
 # Mean of the luminance table of libjpeg at quality 90: coarser tables are not taken over, because the
 # enhancement has made the noise and the blocks of a dark photo more visible.
 COARSEST_TABLE = 11.6
+_buffer = threading.Lock()
 
 
 def write_photo(
@@ -85,6 +91,9 @@ def encode_photo(
         metadata = replace(metadata, exif=exif)
         if dropped:
             notes.append(f"JPEG holds {JPEG_EXIF:,} bytes of EXIF data: {', '.join(dropped)} had to be dropped")
+    if format == "JPEG" and metadata.dpi and max(metadata.dpi) > JPEG_DPI:  # Pillow would write the remainder
+        metadata = replace(metadata, dpi=None)
+        notes.append(f"JPEG holds at most {JPEG_DPI:,} dots an inch: the resolution was dropped")
     if _is_of_grey(metadata.icc) and _stores_colour(photo, format):
         metadata = replace(metadata, icc=None)
         notes.append(f"the ICC profile is of grey, and {format} holds the picture in RGB: it was dropped")
@@ -133,11 +142,24 @@ def _save(image: Image.Image, format: str, encoding: Encoding, metadata: Metadat
     try:
         if format == "AVIF" and metadata.exif:
             options["exif"] = loaded(metadata.exif)  # Pillow would read the bytes and write them its own way
-        image.save(out, format, **options)
+        with _large_buffer(image) if options.get("progressive") else contextlib.nullcontext():
+            image.save(out, format, **options)
     except Exception as error:  # encoders differ in what they raise
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise UnwritableFile(f"{name} could not be encoded as {format}: {reason}") from error
     return out.getvalue()
+
+
+@contextlib.contextmanager
+def _large_buffer(image: Image.Image) -> Iterator[None]:
+    """Pillow's buffer must hold a progressive JPEG as a whole; its guess, a byte a pixel, is too small for noise."""
+    with _buffer:
+        kept = ImageFile.MAXBLOCK
+        ImageFile.MAXBLOCK = max(kept, 6 * image.size[0] * image.size[1] + (1 << 16))  # two bytes a sample
+        try:
+            yield
+        finally:
+            ImageFile.MAXBLOCK = kept
 
 
 def _options(format: str, encoding: Encoding, mode: str) -> dict[str, Any]:

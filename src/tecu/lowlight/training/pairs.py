@@ -25,7 +25,7 @@ def view(photo: Pixels, rng: Random) -> Pixels:
     """A random window of the photo, half to the whole of its sides, mirrored at random, on the working grid."""
     height, width = photo.shape[:2]
     part = rng.uniform(0.5, 1.0)
-    h, w = max(int(part * height), 8), max(int(part * width), 8)
+    h, w = (min(max(int(part * side), 8), side) for side in (height, width))
     top, left = int(rng.integers(height - h + 1)), int(rng.integers(width - w + 1))
     window = Image.fromarray(photo[top : top + h, left : left + w])
     scale = GRID / max(h, w)

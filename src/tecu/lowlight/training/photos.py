@@ -63,8 +63,11 @@ def load_photos(folder: str | Path) -> list[Photo]:
 def _licences(path: Path) -> dict[str, dict[str, str]]:
     if not path.is_file():
         return {}
-    with path.open(newline="", encoding="utf-8") as handle:
-        return {row.get("file", ""): row for row in csv.DictReader(handle)}
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as handle:  # Excel begins with a mark of the encoding
+            return {row.get("file", ""): row for row in csv.DictReader(handle)}
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise ValueError(f"photos: {str(path)!r} cannot be read: {error}") from error
 
 
 def _pixels(path: Path) -> np.ndarray[Any, Any]:
