@@ -21,6 +21,12 @@ Matrix = np.ndarray[Any, Any]
 PIVOT = 1e-3
 """An atom whose squared distance to the span of those already chosen is below this adds nothing but noise."""
 
+DEPENDENT = 64.0
+"""The same where codes are to be exact, in units of the last place: below that there is rounding alone."""
+
+LARGEST_REFIT = 256
+"""Atoms that coordinate descent refits together, at most: the work grows with the third power of their number."""
+
 TILE = 1 << 19
 """Correlations at a time."""
 
@@ -248,10 +254,12 @@ def descend(
     changed."""
     from tecu.dictionary.kernels_descend import descend_codes
 
-    number = correlations.dtype.type
-    codes = Codes.empty(len(correlations), len(gram), number)
+    number, m = correlations.dtype.type, len(gram)
+    codes, most = Codes.empty(len(correlations), m, number), min(cap, m, LARGEST_REFIT)
+    floor = max(1e-8, DEPENDENT * float(np.finfo(number).eps))
     descend_codes(
-        gram, number(shift), correlations, old.indptr, old.indices, old.data, float(penalty), min(cap, len(gram)),
-        float(lower), float(upper), moves, accuracy, codes.indices, codes.data, codes.indptr[1:], np.zeros(len(gram)),
+        gram, number(shift), correlations, old.indptr, old.indices, old.data, float(penalty), min(cap, m),
+        float(lower), float(upper), moves, accuracy, floor, codes.indices, codes.data, codes.indptr[1:],
+        np.zeros(m), np.empty(most, np.int32), np.empty((most + 3, most)),
     )  # fmt: skip
     return codes.csr(len(gram))

@@ -41,7 +41,11 @@ class PolishedCodes:
     endless = True
 
     def __call__(self, sub: SubProblem, u: Array) -> Iterator[Array | Candidate]:
-        """Yield the polished code, then prox-gradient steps from it."""
+        """Yield the polished code, then descended ones.
+
+        Where atoms depend on each other polishing leaves out some, although they would pay or are in the old code:
+        prox-gradient steps take them in. The first of these codes is nowhere worse than the old one.
+        """
         smooth = sub.smooth
         assert isinstance(smooth, CodesOfBatch)
         gram, team = smooth.gram, smooth.coupling.team
@@ -55,9 +59,7 @@ class PolishedCodes:
             yield codes
         else:
             yield Candidate(codes, prox_point=codes, tau=tau, numbers=Numbers(0.0, 0.0, coding.change))
-        while True:
-            codes, _ = sub.prox_gradient_step(codes)
-            yield codes
+        yield from DescendedCodes(self.penalty).from_step(smooth, sub, codes)
 
     def from_scratch(self, Y: Matrix, D: Matrix, gram: Matrix) -> Any:
         """Codes of samples ``Y`` for atoms ``D``, without a past."""
@@ -81,16 +83,20 @@ class DescendedCodes:
         """Yield descended codes; between them a prox-gradient step, which may exchange atoms."""
         smooth = sub.smooth
         assert isinstance(smooth, CodesOfBatch)
+        u = self.descend(smooth, sub, u)
         if self.fresh:
-            u = _better(
-                smooth, sub, self.descend(smooth, sub, u), self.descend(smooth, sub, self.greedy(smooth)), self.penalty
-            )
-        else:
-            u = self.descend(smooth, sub, u)
+            u = _better(smooth, sub, u, self.descend(smooth, sub, self.greedy(smooth)), self.penalty)
+        yield u
+        yield from self.from_step(smooth, sub, u, careful=False)
+
+    def from_step(self, smooth: CodesOfBatch, sub: SubProblem, u: Array, careful: bool = True) -> Iterator[Array]:
+        """Prox-gradient steps, each descended from; the first one is compared with the descended old code."""
         while True:
-            yield u
             step, _ = sub.prox_gradient_step(u)
             u = self.descend(smooth, sub, step)
+            if careful:
+                u, careful = _better(smooth, sub, u, self.descend(smooth, sub, sub.previous), self.penalty), False
+            yield u
 
     def greedy(self, smooth: CodesOfBatch) -> Any:
         """Greedy codes of a batch, cut to the box."""

@@ -61,10 +61,10 @@ def is_settled(G: Matrix, c: Matrix, w: Matrix, penalty: float) -> bool:
 def descend(
     G: Matrix, c: Matrix, w: Matrix, penalty: float, cap: int, lower: float, upper: float, moves: int
 ) -> Matrix:
-    """Exact coordinate moves, always the one that lowers ``q`` most."""
-    w = w.copy()
+    """Exact coordinate moves, always the one that lowers ``q`` most; a refit, once a support, before a value changes."""
+    w, is_refitted = w.copy(), False
     for _ in range(moves):
-        here, best, trial = value(G, c, w, penalty), 0.0, None
+        here, best, place, target = value(G, c, w, penalty), 1e-12, -1, 0.0
         for j in range(len(w)):
             if w[j] == 0 and np.count_nonzero(w) >= cap:
                 continue
@@ -72,12 +72,32 @@ def descend(
                 other = w.copy()
                 other[j] = x
                 gain = here - value(G, c, other, penalty)
-                if gain > best + 1e-12:
-                    best, trial = gain, other
-        if trial is None:
+                if gain > best:
+                    best, place, target = gain, j, x
+        if place < 0:
             break
-        w = trial
+        stays = w[place] != 0 and target != 0
+        if stays and not is_refitted:
+            w, at_bound = refit_within(G, c, w, lower, upper)
+            is_refitted = not at_bound
+            continue
+        is_refitted = is_refitted and stays and lower < w[place] < upper and lower < target < upper
+        w[place] = target
     return w
+
+
+def refit_within(G: Matrix, c: Matrix, w: Matrix, lower: float, upper: float) -> tuple[Matrix, bool]:
+    """From the coefficients between the bounds towards least squares, up to a bound; whether one was met."""
+    free = np.flatnonzero((w != 0) & (lower < w) & (w < upper))
+    d = np.linalg.solve(G[np.ix_(free, free)], (c - G @ w)[free])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        room = np.where(d < 0, lower - w[free], upper - w[free]) / d
+    room[d == 0] = np.inf
+    found = w.copy()
+    found[free] += min(1.0, np.min(room)) * d
+    if np.min(room) < 1.0:
+        found[free[np.argmin(room)]] = lower if d[np.argmin(room)] < 0 else upper
+    return found, bool(np.min(room) < 1.0)
 
 
 def sweep(D: Matrix, A: Matrix, B: Matrix, eta: float, ball: bool) -> Matrix:
