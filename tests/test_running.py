@@ -53,6 +53,25 @@ def test_statuses():
     assert fixed.status in (Status.STALLED, Status.MAX_ITER)
 
 
+@pytest.mark.parametrize(
+    "schedule",
+    ["cyclic", ["w", "d", "d"], ["d", "w", "w"], lambda t: ["wdd"[t % 3]], lambda t: ["w"] if t == 1 else ["d", "w"]],
+    ids=["cyclic", "wdd", "dww", "one a sweep", "one at first"],
+)
+def test_only_a_fixed_point_of_all_blocks_is_a_stall(schedule):
+    """At first ``w`` has nowhere to go; ``d`` goes to its bound at once and rests there; then ``w`` would move."""
+    coupling = couplings.Functions(
+        lambda z: float(z["w"][0] * (0.5 - z["d"][0]) - 3.0 * z["d"][0]),
+        {"w": lambda z: 0.5 - z["d"], "d": lambda z: -z["w"] - 3.0},
+        lipschitz={"w": 1.0, "d": 1.0},
+    )
+    problem = tecu.Problem(coupling, {"w": terms.Box(0.0, 1.0), "d": terms.Box(0.0, 1.0)})
+    solver = tecu.Solver(problem, tecu.ProxLinear(), schedule)
+    result = solver.run({"w": np.zeros(1), "d": np.zeros(1)}, stop=stop.MaxIter(50))
+    assert result.status is Status.STALLED
+    assert problem.stationarity(result.z) == 0.0
+
+
 class Clock:
     """Stands in for the module ``time``: a sweep takes 1 second, and what says so takes more."""
 

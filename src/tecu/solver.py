@@ -14,7 +14,7 @@ from typing import Any
 from tecu import arrays, noise
 from tecu.arrays import Array
 from tecu.callbacks import Callback, checked_callbacks, close_all, says_stop
-from tecu.checks import audit_due, is_only_ours, no_room, require_value
+from tecu.checks import audit_due, is_only_ours, no_room, require_value, stands_still
 from tecu.ending import certificate_of, fallen, rests
 from tecu.fingerprint import differing, fingerprint
 from tecu.gradient_tests import gradient_tests
@@ -159,7 +159,7 @@ class Solver:
                 status = rule.check(state, self.problem)
                 if status is None and any(asked):
                     status = Status.STOPPED
-                if status is None and all(own.visits and own.move == 0.0 for own in state.standing.values()):
+                if status is None and stands_still(state):
                     status = Status.STALLED
         except _Diverged as trouble:
             log.warning("%s; iteration %d is the last good one", trouble, trouble.state.t)
