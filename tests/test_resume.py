@@ -265,6 +265,24 @@ def test_blocks_that_are_numbers_resume_with_the_same_bits(dtype, update, tmp_pa
     assert resumed.z["x"].dtype == whole.z["x"].dtype == dtype
 
 
+@pytest.mark.parametrize(
+    "update",
+    [
+        tecu.Embed(strategies.FISTA(), eta=np.float32(1.0), c=np.float32(0.2)),
+        tecu.ProxLinear(extrapolation=tecu.Inertial(np.float32(0.2))),
+    ],
+    ids=["embed", "inertial"],
+)
+def test_settings_in_single_precision_resume_with_the_same_bits(update, tmp_path):
+    case = dictionary()
+    solver = tecu.Solver(case.problem, update)
+    tecu.save_state(tmp_path / "run.npz", solver.run(case.start, stop=stop.MaxIter(3)))
+    same(
+        solver.run(tecu.load_state(tmp_path / "run.npz"), stop=stop.MaxIter(8)).state,
+        solver.run(case.start, stop=stop.MaxIter(8)).state,
+    )
+
+
 def test_a_result_is_saved_by_its_state_and_nothing_else_is(tmp_path):
     case = dictionary()
     result = tecu.methods.palm(case.problem).run(case.start, stop.MaxIter(3))

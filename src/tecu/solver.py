@@ -286,7 +286,7 @@ class Solver:
             if not math.isfinite(term):
                 del log_[len(state.visits) :]
                 raise _Diverged(state, block, no_room(block, term, "the point that its update returned"))
-            standing[block] = Standing(term, size, visit.move, standing[block].visits + 1, step.weight)
+            standing[block] = Standing(term, size, visit.move, standing[block].visits + 1, float(step.weight))
             memory[block] = sub.kept
             now = time.perf_counter()
             pending = replace(visit, seconds=now - entered, clock=state.seconds + now - began)
