@@ -187,6 +187,17 @@ def test_schedules():
     assert orders(lambda t, rng: list(rng.permutation(["x", "v", "w"])))[0] != []
 
 
+@pytest.mark.parametrize(
+    "function",
+    [lambda t, order=("x", "v", "w"): order, lambda t, rng=None: rng.permutation(["x", "v", "w"]), lambda t, r: list("xvw")],
+    ids=["what it keeps", "rng with a default", "any name"],
+)
+def test_a_function_gets_a_generator_where_it_asks_for_one(function):
+    """A default is how a lambda keeps what it needs: no place for one, unless it is called ``rng``."""
+    solver = tecu.Solver(CASE.problem, tecu.ProxLinear(), function)
+    assert {visit.block for visit in next(solver.iterate(CASE.start)).visits} == {"x", "v", "w"}
+
+
 def test_a_function_must_be_essentially_cyclic():
     def solver(schedule):
         return tecu.Solver(CASE.problem, tecu.ProxLinear(), schedule=schedule)
