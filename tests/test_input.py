@@ -136,6 +136,29 @@ def test_a_setting_that_is_no_number_is_named(make, name, wrong):
         make(wrong)
 
 
+@pytest.mark.parametrize("wrong", [None, "one", 1j, -1.0, np.nan, np.inf, np.ones(2)], ids=repr)
+@pytest.mark.parametrize(
+    ("make", "name"),
+    [
+        (lambda alpha: couplings.Retinex(np.ones((2, 2)), alpha=alpha), "Retinex: alpha must be a finite number >= 0"),
+        (lambda weight: couplings.Difference(weight=weight), "Difference: weight must be a finite number >= 0"),
+        (lambda count: couplings.ColumnFactorization(np.eye(2), count), "ColumnFactorization: rank must be a whole"),
+        (lambda strength: strategies.Denoiser(np.sort, strength), "Denoiser: strength must be a finite number >= 0"),
+        (strategies.OrthogonalMatchingPursuit, "OrthogonalMatchingPursuit: n_nonzero must be a whole number >= 1"),
+    ],
+)
+def test_a_setting_of_a_part_that_is_no_number_is_named(make, name, wrong):
+    if wrong is None and name.startswith("Orthogonal"):
+        make(wrong)
+        return
+    with pytest.raises((TypeError, ValueError), match=f"(?s){name}.*{re.escape(repr(wrong))}"):
+        make(wrong)
+
+
+def test_a_rank_may_come_from_numpy():
+    assert couplings.ColumnFactorization(np.eye(2), np.int64(2)).blocks == ("d0", "w0", "d1", "w1")
+
+
 @pytest.mark.parametrize("seed", [-1, 1.5])
 def test_a_seed_is_a_whole_number(seed):
     with pytest.raises(ValueError, match=f"seed must be a whole number >= 0, got {seed}"):

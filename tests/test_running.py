@@ -189,7 +189,11 @@ def test_schedules():
 
 @pytest.mark.parametrize(
     "function",
-    [lambda t, order=("x", "v", "w"): order, lambda t, rng=None: rng.permutation(["x", "v", "w"]), lambda t, r: list("xvw")],
+    [
+        lambda t, order=("x", "v", "w"): order,
+        lambda t, rng=None: rng.permutation(["x", "v", "w"]),
+        lambda t, r: list("xvw"),
+    ],
     ids=["what it keeps", "rng with a default", "any name"],
 )
 def test_a_function_gets_a_generator_where_it_asks_for_one(function):

@@ -147,7 +147,10 @@ def _to_float64(values: Array) -> Array:
 
 def checked_number(value: Any, name: str, owner: str) -> float:
     """A finite number that is not negative."""
-    number = float(value)
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        raise TypeError(f"{owner}: {name} must be a finite number >= 0, got {value!r}") from None
     if not (np.isfinite(number) and number >= 0.0):
         raise ValueError(f"{owner}: {name} must be a finite number >= 0, got {value!r}")
     return number
