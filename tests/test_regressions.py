@@ -263,3 +263,18 @@ def test_factors_that_nearly_cancel_leave_no_more_rounding_than_is_said():
     room = 64 * 2.0**-53 * np.sqrt(W.size) * codes.magnitude(true)
     assert abs(codes.value(W) - true) <= room
     assert room < 1e-12 * np.linalg.norm(W) ** 2 * np.linalg.norm(D) ** 2
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("target", [-1.0, 1.0])
+def test_a_block_of_one_entry_shows_its_curvature_wherever_its_slope_points(target, dtype):
+    """What no constant is trusted far beyond: seen as none at all, it let no step of such a block be made."""
+    coupling = couplings.Functions(
+        lambda z: 50.0 * float(z["x"][0] - target) ** 2, {"x": lambda z: 100 * (z["x"] - dtype(target))}
+    )
+    problem = tecu.Problem(coupling, {"x": terms.SquaredL2(0.2)})
+    start = {"x": np.array([0.01], dtype)}
+    assert tecu.SubProblem.of(problem, "x", start).measure_curvature() == pytest.approx(100.0, rel=1e-2)
+    result = tecu.Solver(problem, tecu.Embed(strategies.ADMM(), eta=0.1)).run(start, stop=stop.MaxIter(30))
+    assert result.certificate.holds, result.certificate.reason
+    assert result.z["x"][0] == pytest.approx(target * 100 / 100.2, rel=1e-3)
