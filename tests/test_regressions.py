@@ -278,3 +278,29 @@ def test_a_block_of_one_entry_shows_its_curvature_wherever_its_slope_points(targ
     result = tecu.Solver(problem, tecu.Embed(strategies.ADMM(), eta=0.1)).run(start, stop=stop.MaxIter(30))
     assert result.certificate.holds, result.certificate.reason
     assert result.z["x"][0] == pytest.approx(target * 100 / 100.2, rel=1e-3)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("kind", "scale"), [("huber", 1.0), ("huber", 1e8), ("quartic", 1.0), ("quartic", 1e5)])
+def test_what_is_flat_where_a_run_starts_and_bends_farther_off_is_minimised_whatever_its_unit(kind, scale, dtype):
+    """No curvature at the start, that of a robust loss far from its data, once left no step that could be trusted."""
+    target, unit = np.array([3.0, -2.0, 0.5], dtype), dtype(scale)
+
+    def huber(z):
+        away = np.abs(z["x"] - target)
+        return float(unit * np.sum(np.where(away < 0.01, 50 * away * away, away - dtype(0.005))))
+
+    functions = {
+        "huber": (huber, lambda z: unit * np.clip(100 * (z["x"] - target), -1, 1)),
+        "quartic": (
+            lambda z: float(unit * np.sum(z["x"] ** 4 / 4 - target * z["x"])),
+            lambda z: unit * (z["x"] ** 3 - target),
+        ),
+    }
+    value, grad = functions[kind]
+    problem = tecu.Problem(couplings.Functions(value, {"x": grad}), {"x": terms.L1(0.1 * scale)})
+    solver = tecu.Solver(problem, tecu.Embed(strategies.FISTA()))
+    start = {"x": np.zeros(3, dtype)}
+    result = solver.run(start, stop=stop.MaxIter(60))
+    assert result.certificate.holds, result.certificate.reason
+    assert problem.stationarity(result.z) <= 1e-3 * problem.stationarity(start)
