@@ -304,3 +304,19 @@ def test_what_is_flat_where_a_run_starts_and_bends_farther_off_is_minimised_what
     result = solver.run(start, stop=stop.MaxIter(60))
     assert result.certificate.holds, result.certificate.reason
     assert problem.stationarity(result.z) <= 1e-3 * problem.stationarity(start)
+
+
+@pytest.mark.parametrize("cancelled", [0.0, 1e3])
+def test_a_run_by_safe_steps_that_has_converged_to_rounding_is_not_accused(cancelled):
+    """There back-tracking finds only noise, and more of it where ``H`` is a small difference of large numbers."""
+    random = np.random.default_rng(0)
+    A, b = random.normal(size=(5, 4)), random.normal(size=5)
+    coupling = couplings.Functions(
+        lambda z: float(0.5 * np.sum((A @ z["x"] - b) ** 2) + cancelled) - cancelled,
+        {"x": lambda z: A.T @ (A @ z["x"] - b)},
+    )
+    problem = tecu.Problem(coupling, {"x": terms.L1(0.1)})
+    useless = tecu.Embed(lambda u: u + 1.0, max_inner=1)
+    result = tecu.Solver(problem, useless).run({"x": np.zeros(4)}, stop=stop.MaxIter(500))
+    assert result.certificate.holds, result.certificate.reason
+    assert problem.stationarity(result.z) <= 1e-9
