@@ -313,6 +313,19 @@ def test_holds_from_needs_a_tail(sweeps, verdict, holds_from):
     assert certificate.holds == (holds_from is not None)
 
 
+@pytest.mark.parametrize("outcome", [Outcome.KEPT, Outcome.RESTED])
+def test_a_faulty_visit_that_claims_nothing_counts_the_same_whether_chance_has_it_audited_or_not(outcome):
+    case = three_blocks()
+    state = run(case.problem, tecu.ProxLinear(), case.start, 40).state
+    verdicts = set()
+    for audited in (True, False):
+        visits = [
+            replace(v, fault="made up", outcome=outcome, audited=audited) if v.sweep == 3 else v for v in state.visits
+        ]
+        verdicts.add(certify(replace(state, visits=VisitLog(visits, len(visits)))).verdict)
+    assert verdicts == {Verdict.HOLDS_FROM}
+
+
 def test_holds_to_rounding_is_said():
     """A block at rest: errors at the level of rounding are accepted, and marked."""
     case = dictionary(dtype=np.float32)
