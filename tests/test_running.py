@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import sys
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import islice, pairwise
@@ -149,6 +151,36 @@ def test_callbacks_see_every_state_and_may_stop():
     result = palm().run(CASE.start, stop=stop.MaxIter(50), callbacks=[lambda s: seen.append(s.t), lambda s: s.t == 7])
     assert seen == list(range(1, 8))
     assert result.status is Status.STOPPED
+
+
+class Watcher:
+    """A callback that counts how often it was closed."""
+
+    closed = 0
+
+    def __call__(self, state):
+        pass
+
+    def close(self):
+        self.closed += 1
+
+
+class Broken(stop.Rule):
+    def check(self, state, problem):
+        raise KeyError("made up")
+
+
+@pytest.mark.parametrize("start", ["refused", "broken rule", "right"])
+def test_callbacks_are_closed_and_the_progress_line_ends_however_a_run_does(start):
+    watcher, before = Watcher(), set(threading.enumerate())
+    z = {**CASE.start, "x": np.full(6, np.nan)} if start == "refused" else CASE.start
+    rule = Broken() if start == "broken rule" else stop.MaxIter(2)
+    with contextlib.suppress(ValueError, KeyError):
+        palm().run(z, stop=rule, callbacks=[watcher], progress=True)
+    assert watcher.closed == 1
+    for line in set(threading.enumerate()) - before:
+        line.join(timeout=5.0)
+        assert not line.is_alive()
 
 
 def test_progress_line_prints_nothing_to_standard_output(capsys):

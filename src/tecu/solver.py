@@ -138,17 +138,17 @@ class Solver:
             raise TypeError(f"stop must be a rule such as stop.MaxIter(100), got {stop!r}")
         callbacks = checked_callbacks(callbacks)
         is_watched = bool(callbacks)
-        if progress:
-            from tecu.progress import ProgressLine
-
-            callbacks.append(ProgressLine())
-        trail = Trail()
-        state = self._begin(start, trail)
-        first = state.t + 1
-        began -= state.elapsed  # what it had taken before it was interrupted
-        state = replace(state, elapsed=time.perf_counter() - began)
-        status, why = rule.check(state, self.problem), ""
+        trail, why = Trail(), ""
         try:
+            if progress:
+                from tecu.progress import ProgressLine
+
+                callbacks.append(ProgressLine())
+            state = self._begin(start, trail)
+            first = state.t + 1
+            began -= state.elapsed  # what it had taken before it was interrupted
+            state = replace(state, elapsed=time.perf_counter() - began)
+            status = rule.check(state, self.problem)
             while status is None:
                 state = self._sweep(state, trail)
                 if state.t == first and (is_watched or not is_only_ours(self.problem, state.z)):
