@@ -164,7 +164,7 @@ class Solver:
         except _Diverged as trouble:
             log.warning("%s; iteration %d is the last good one", trouble, trouble.state.t)
             state, status, why = trouble.state, Status.DIVERGED, str(trouble)
-            trail.last.clear()  # it may hold visits of the sweep that was given up
+            trail.forget()
         finally:
             close_all(callbacks)
         return self._finish(state, status, trail, why)
@@ -220,7 +220,7 @@ class Solver:
         ways = {**state.before, **{block: step.center for block, step in trail.rested().items()}}
         tests = self._tests(z, float(self.problem.coupling.value(z)), trail, state.t, ways) if state.t else {}
         faults, checks = self.problem.answers(due.values(), tests.values())
-        state = with_faults(state, trail, dict(zip(due, faults, strict=True)))
+        state = with_faults(state, dict(zip(due, faults, strict=True)))
         state = replace(state, checks=(*state.checks, *_in_order(z, tests, checks)))
         for sentence in rests(state) if self.warns_of_rest else ():
             warnings.warn(sentence, RuntimeWarning, stacklevel=3)
@@ -279,7 +279,7 @@ class Solver:
             if audit_due(self.seed, index):
                 fault = self.updates[block].audit(sub, step, thorough=False)
                 visit = replace(visit, audited=True, fault=visit.fault or fault)
-            trail.last[block] = Last(index, step, dict(z))
+            trail.note(block, Last(index, step, dict(z)))
             known = step.coupling
             before[block], z[block] = z[block], step.u
             term = float(self.problem.terms[block].value(step.u)) if math.isnan(step.term) else step.term
