@@ -320,3 +320,33 @@ def test_a_run_by_safe_steps_that_has_converged_to_rounding_is_not_accused(cance
     result = tecu.Solver(problem, useless).run({"x": np.zeros(4)}, stop=stop.MaxIter(500))
     assert result.certificate.holds, result.certificate.reason
     assert problem.stationarity(result.z) <= 1e-9
+
+
+def masked(x):
+    return np.ma.masked_array(x, [True] + [False] * (x.size - 1))
+
+
+class Masking:
+    """A term whose prox is a masked array."""
+
+    is_convex = True
+
+    def value(self, x):
+        return 0.0
+
+    def prox(self, x, step):
+        return masked(x)
+
+
+@pytest.mark.parametrize("update", [tecu.ProxLinear(), tecu.Embed(strategies.FISTA())], ids=["prox-linear", "embed"])
+@pytest.mark.parametrize("part", ["the coupling's gradient is", "the prox of .* returned", "the strategy proposed"])
+def test_masked_arrays_are_refused_wherever_they_come_from(part, update):
+    term, coupling = terms.L1(0.1), couplings.Linear(A, B)
+    if "gradient" in part:
+        coupling = couplings.Functions(lambda z: 0.5 * float(z["x"] @ z["x"]), {"x": lambda z: masked(z["x"].copy())})
+    elif "prox" in part:
+        term = Masking()
+    else:
+        update = tecu.Embed(lambda u: masked(0.5 * u), strategies.FISTA())
+    with pytest.raises(TypeError, match=f"block 'x': {part} a masked array; use .filled"):
+        tecu.Solver(tecu.Problem(coupling, {"x": term}), update).run({"x": np.ones(12)}, stop=stop.MaxIter(2))

@@ -118,6 +118,8 @@ class SubProblem(Visited):
             raise TypeError(
                 f"block {self.block!r}: {said} complex numbers, the block has real ones; take the real part"
             )
+        if isinstance(point, np.ma.MaskedArray):
+            raise TypeError(f"block {self.block!r}: {said} a masked array; use .filled() to give all of its entries")
         if tuple(getattr(point, "shape", ())) != tuple(self.previous.shape):
             raise ValueError(
                 f"block {self.block!r}: {said} {getattr(point, 'shape', type(point).__name__)}, "
