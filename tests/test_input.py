@@ -6,6 +6,7 @@ import re
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 import tecu
 from problems import dictionary
@@ -153,6 +154,26 @@ def test_a_setting_of_a_part_that_is_no_number_is_named(make, name, wrong):
         return
     with pytest.raises((TypeError, ValueError), match=f"(?s){name}.*{re.escape(repr(wrong))}"):
         make(wrong)
+
+
+SQUARE, SPARSE = np.eye(3), csr_array(np.eye(3))
+
+
+@pytest.mark.parametrize(
+    ("make", "name"),
+    [
+        (lambda: couplings.MatrixFactorization(SQUARE, mask=SPARSE), "MatrixFactorization: mask"),
+        (lambda: couplings.MatrixFactorization(SQUARE, weights=SPARSE), "MatrixFactorization: weights"),
+        (lambda: couplings.Convolution(SQUARE, kernel=SPARSE), "Convolution: kernel"),
+        (lambda: couplings.Retinex(SQUARE, beta=1.0, anchor=SPARSE), "Retinex: anchor"),
+        (lambda: couplings.Retinex(SQUARE).value({"I": SPARSE, "R": SQUARE}), "block 'I' of Retinex"),
+        (lambda: couplings.Convolution(SQUARE).value({"x": SPARSE, "k": SQUARE}), "block 'x' of Convolution"),
+        (lambda: couplings.Convolution(SQUARE).value({"x": SQUARE, "k": SPARSE}), "block 'k' of Convolution"),
+    ],
+)
+def test_a_sparse_array_where_only_a_dense_one_will_do_is_named(make, name):
+    with pytest.raises(TypeError, match=f"{name} must be .*dense.* got a .*; use .toarray"):
+        make()
 
 
 def test_a_rank_may_come_from_numpy():
