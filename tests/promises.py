@@ -22,9 +22,9 @@ def promises(problem, updates, visits):
             yield update.eta / 2, 0.0
         elif isinstance(update, tecu.Embed):
             yield embedded(update, eta=gamma - L)  # tau = L + eta
-        elif isinstance(rule, tecu.Inertial) and visit.block in held:
+        elif isinstance(rule, tecu.Inertial) and (visit.block in held or not update.safeguard):
             delta = L * (rule.alpha + rule.beta) / (1 - rule.eps - 2 * rule.alpha)
-            delta = held[visit.block] = max(delta, held[visit.block])
+            delta = held[visit.block] = max(delta, held.get(visit.block, 0.0))
             inertial = ((1 - rule.alpha) * gamma - (1 + rule.beta) * L - delta) / 2, delta / 2
             if visit.outcome is Outcome.REDONE:  # a plain step, of whose fall some is held for the next one
                 kept = min(delta / 2, plain / 2)

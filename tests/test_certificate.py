@@ -96,6 +96,25 @@ def test_a_lying_strategy_is_found_out(claim, found):
     assert f"claimed a wrong {found}" in result.certificate.reason
 
 
+@pytest.mark.parametrize("claim", ["error", "prox_point", "gradient"])
+@pytest.mark.parametrize("seed", range(4))
+def test_a_strategy_that_lied_is_found_out_though_it_was_overruled_in_the_end(claim, seed):
+    """The audit of a last visit that fell back would tell nothing of those at which it was believed."""
+    case = dictionary()
+    liar = Liar(claim)
+
+    def early_liar(sub, u):
+        return liar(sub, u) if sub.visits < 5 else iter(())
+
+    start = {"W": np.random.default_rng(0).normal(size=(60, 16)), "D": case.start["D"]}
+    result = run(case.problem, {"W": tecu.ProxLinear(), "D": embed(early_liar, max_inner=3)}, start, seed=seed)
+    outcomes = [visit.outcome for visit in result.state.visits if visit.block == "D"]
+    assert outcomes[-1] is Outcome.FELL_BACK
+    assert set(outcomes) > {Outcome.FELL_BACK}  # it was believed at some visits
+    assert not result.certificate.holds
+    assert "claimed a wrong" in result.certificate.reason
+
+
 def test_an_honest_strategy_is_not_accused():
     case = dictionary()
     for strategy in (strategies.ProxGradient(), strategies.FISTA(), strategies.ADMM()):
@@ -311,6 +330,19 @@ def test_holds_from_needs_a_tail(sweeps, verdict, holds_from):
     assert certificate.verdict is verdict
     assert certificate.holds_from == holds_from
     assert certificate.holds == (holds_from is not None)
+
+
+@pytest.mark.parametrize("outcome", [Outcome.KEPT, Outcome.RESTED])
+def test_a_faulty_visit_that_claims_nothing_counts_the_same_whether_chance_has_it_audited_or_not(outcome):
+    case = three_blocks()
+    state = run(case.problem, tecu.ProxLinear(), case.start, 40).state
+    verdicts = set()
+    for audited in (True, False):
+        visits = [
+            replace(v, fault="made up", outcome=outcome, audited=audited) if v.sweep == 3 else v for v in state.visits
+        ]
+        verdicts.add(certify(replace(state, visits=VisitLog(visits, len(visits)))).verdict)
+    assert verdicts == {Verdict.HOLDS_FROM}
 
 
 def test_holds_to_rounding_is_said():

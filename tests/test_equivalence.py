@@ -79,21 +79,11 @@ def test_ipalm_equals_its_twin():
             held[block] = max(held[block], L * (alpha + beta) / (1 - eps - 2 * alpha))
             return ((1 + eps) * held[block] + (1 + beta) * L) / (1 - alpha)
 
-        for first in [True] + [False] * 100:
-            L = naive.lipschitz(D)
-            if first:
-                W_new = naive.step_w(W, W, D, 1.1 * L)
-            else:
-                y = W + alpha * (W - W_old)
-                W_new = naive.step_w(y, y, D, gamma("W", L))
-            W_old, W = W, W_new
-            L = naive.lipschitz(W)
-            if first:
-                D_new = naive.step_d(D, D, W, 1.1 * L)
-            else:
-                y = D + alpha * (D - D_old)
-                D_new = naive.step_d(y, y, W, gamma("D", L))
-            D_old, D = D, D_new
+        while True:  # the first step is from rest, W_old = W
+            y = W + alpha * (W - W_old)
+            W_old, W = W, naive.step_w(y, y, D, gamma("W", naive.lipschitz(D)))
+            y = D + alpha * (D - D_old)
+            D_old, D = D, naive.step_d(y, y, W, gamma("D", naive.lipschitz(W)))
             yield W, D
 
     compare(methods.ipalm(problem, safeguard=False), start, twin())

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import tecu
-from problems import dictionary, orthonormal_dictionary, retinex
+from problems import dictionary, orthonormal_dictionary, retinex, three_blocks
 from promises import promises
 from tecu import Candidate, Outcome, couplings, methods, stop, strategies, terms
 from tecu.audit import audit_claim, claim_of
@@ -199,6 +199,16 @@ def test_the_recorded_constants_are_those_of_the_documented_table(name):
             if visit.outcome is Outcome.STEP:
                 assert visit.tau == pytest.approx(1.3 * visit.lipschitz)
             assert visit.tau >= 1.3 * visit.lipschitz * (1 - 1e-12)
+
+
+@pytest.mark.parametrize(("alpha", "beta"), [(0.2, 0.2), (0.4, 0.0), (0.0, 0.4), (0.45, 1.0)])
+@pytest.mark.parametrize("schedule", ["cyclic", ["x", "v", "w", "v"]], ids=["cyclic", "repeats"])
+def test_the_published_inertial_method_is_covered_from_its_first_step_where_constants_stay(alpha, beta, schedule):
+    """``delta/2 ||move||^2`` is what the second step may rise by: the first has to fall by that much, from rest."""
+    case = three_blocks()
+    solver = tecu.Solver(case.problem, tecu.ProxLinear(1.1, tecu.Inertial(alpha, beta), safeguard=False), schedule)
+    result = solver.run(case.start, stop=stop.MaxIter(6))
+    assert result.certificate.holds_from == 0, result.certificate.reason
 
 
 # -- Nesterov's weights ------------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ import re
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 import tecu
 from problems import dictionary
@@ -134,6 +135,49 @@ def test_a_setting_that_is_no_number_is_named(make, name, wrong):
         return
     with pytest.raises(ValueError, match=f"(?s){name}.*{re.escape(repr(wrong))}"):
         make(wrong)
+
+
+@pytest.mark.parametrize("wrong", [None, "one", 1j, -1.0, np.nan, np.inf, np.ones(2)], ids=repr)
+@pytest.mark.parametrize(
+    ("make", "name"),
+    [
+        (lambda alpha: couplings.Retinex(np.ones((2, 2)), alpha=alpha), "Retinex: alpha must be a finite number >= 0"),
+        (lambda weight: couplings.Difference(weight=weight), "Difference: weight must be a finite number >= 0"),
+        (lambda count: couplings.ColumnFactorization(np.eye(2), count), "ColumnFactorization: rank must be a whole"),
+        (lambda strength: strategies.Denoiser(np.sort, strength), "Denoiser: strength must be a finite number >= 0"),
+        (strategies.OrthogonalMatchingPursuit, "OrthogonalMatchingPursuit: n_nonzero must be a whole number >= 1"),
+    ],
+)
+def test_a_setting_of_a_part_that_is_no_number_is_named(make, name, wrong):
+    if wrong is None and name.startswith("Orthogonal"):
+        make(wrong)
+        return
+    with pytest.raises((TypeError, ValueError), match=f"(?s){name}.*{re.escape(repr(wrong))}"):
+        make(wrong)
+
+
+SQUARE, SPARSE = np.eye(3), csr_array(np.eye(3))
+
+
+@pytest.mark.parametrize(
+    ("make", "name"),
+    [
+        (lambda: couplings.MatrixFactorization(SQUARE, mask=SPARSE), "MatrixFactorization: mask"),
+        (lambda: couplings.MatrixFactorization(SQUARE, weights=SPARSE), "MatrixFactorization: weights"),
+        (lambda: couplings.Convolution(SQUARE, kernel=SPARSE), "Convolution: kernel"),
+        (lambda: couplings.Retinex(SQUARE, beta=1.0, anchor=SPARSE), "Retinex: anchor"),
+        (lambda: couplings.Retinex(SQUARE).value({"I": SPARSE, "R": SQUARE}), "block 'I' of Retinex"),
+        (lambda: couplings.Convolution(SQUARE).value({"x": SPARSE, "k": SQUARE}), "block 'x' of Convolution"),
+        (lambda: couplings.Convolution(SQUARE).value({"x": SQUARE, "k": SPARSE}), "block 'k' of Convolution"),
+    ],
+)
+def test_a_sparse_array_where_only_a_dense_one_will_do_is_named(make, name):
+    with pytest.raises(TypeError, match=f"{name} must be .*dense.* got a .*; use .toarray"):
+        make()
+
+
+def test_a_rank_may_come_from_numpy():
+    assert couplings.ColumnFactorization(np.eye(2), np.int64(2)).blocks == ("d0", "w0", "d1", "w1")
 
 
 @pytest.mark.parametrize("seed", [-1, 1.5])

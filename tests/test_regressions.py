@@ -263,3 +263,90 @@ def test_factors_that_nearly_cancel_leave_no_more_rounding_than_is_said():
     room = 64 * 2.0**-53 * np.sqrt(W.size) * codes.magnitude(true)
     assert abs(codes.value(W) - true) <= room
     assert room < 1e-12 * np.linalg.norm(W) ** 2 * np.linalg.norm(D) ** 2
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("target", [-1.0, 1.0])
+def test_a_block_of_one_entry_shows_its_curvature_wherever_its_slope_points(target, dtype):
+    """What no constant is trusted far beyond: seen as none at all, it let no step of such a block be made."""
+    coupling = couplings.Functions(
+        lambda z: 50.0 * float(z["x"][0] - target) ** 2, {"x": lambda z: 100 * (z["x"] - dtype(target))}
+    )
+    problem = tecu.Problem(coupling, {"x": terms.SquaredL2(0.2)})
+    start = {"x": np.array([0.01], dtype)}
+    assert tecu.SubProblem.of(problem, "x", start).measure_curvature() == pytest.approx(100.0, rel=1e-2)
+    result = tecu.Solver(problem, tecu.Embed(strategies.ADMM(), eta=0.1)).run(start, stop=stop.MaxIter(30))
+    assert result.certificate.holds, result.certificate.reason
+    assert result.z["x"][0] == pytest.approx(target * 100 / 100.2, rel=1e-3)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("kind", "scale"), [("huber", 1.0), ("huber", 1e8), ("quartic", 1.0), ("quartic", 1e5)])
+def test_what_is_flat_where_a_run_starts_and_bends_farther_off_is_minimised_whatever_its_unit(kind, scale, dtype):
+    """No curvature at the start, that of a robust loss far from its data, once left no step that could be trusted."""
+    target, unit = np.array([3.0, -2.0, 0.5], dtype), dtype(scale)
+
+    def huber(z):
+        away = np.abs(z["x"] - target)
+        return float(unit * np.sum(np.where(away < 0.01, 50 * away * away, away - dtype(0.005))))
+
+    functions = {
+        "huber": (huber, lambda z: unit * np.clip(100 * (z["x"] - target), -1, 1)),
+        "quartic": (
+            lambda z: float(unit * np.sum(z["x"] ** 4 / 4 - target * z["x"])),
+            lambda z: unit * (z["x"] ** 3 - target),
+        ),
+    }
+    value, grad = functions[kind]
+    problem = tecu.Problem(couplings.Functions(value, {"x": grad}), {"x": terms.L1(0.1 * scale)})
+    solver = tecu.Solver(problem, tecu.Embed(strategies.FISTA()))
+    start = {"x": np.zeros(3, dtype)}
+    result = solver.run(start, stop=stop.MaxIter(60))
+    assert result.certificate.holds, result.certificate.reason
+    assert problem.stationarity(result.z) <= 1e-3 * problem.stationarity(start)
+
+
+@pytest.mark.parametrize("cancelled", [0.0, 1e3])
+def test_a_run_by_safe_steps_that_has_converged_to_rounding_is_not_accused(cancelled):
+    """There back-tracking finds only noise, and more of it where ``H`` is a small difference of large numbers."""
+    random = np.random.default_rng(0)
+    A, b = random.normal(size=(5, 4)), random.normal(size=5)
+    coupling = couplings.Functions(
+        lambda z: float(0.5 * np.sum((A @ z["x"] - b) ** 2) + cancelled) - cancelled,
+        {"x": lambda z: A.T @ (A @ z["x"] - b)},
+    )
+    problem = tecu.Problem(coupling, {"x": terms.L1(0.1)})
+    useless = tecu.Embed(lambda u: u + 1.0, max_inner=1)
+    result = tecu.Solver(problem, useless).run({"x": np.zeros(4)}, stop=stop.MaxIter(500))
+    assert result.certificate.holds, result.certificate.reason
+    assert problem.stationarity(result.z) <= 1e-9
+
+
+def masked(x):
+    return np.ma.masked_array(x, [True] + [False] * (x.size - 1))
+
+
+class Masking:
+    """A term whose prox is a masked array."""
+
+    is_convex = True
+
+    def value(self, x):
+        return 0.0
+
+    def prox(self, x, step):
+        return masked(x)
+
+
+@pytest.mark.parametrize("update", [tecu.ProxLinear(), tecu.Embed(strategies.FISTA())], ids=["prox-linear", "embed"])
+@pytest.mark.parametrize("part", ["the coupling's gradient is", "the prox of .* returned", "the strategy proposed"])
+def test_masked_arrays_are_refused_wherever_they_come_from(part, update):
+    term, coupling = terms.L1(0.1), couplings.Linear(A, B)
+    if "gradient" in part:
+        coupling = couplings.Functions(lambda z: 0.5 * float(z["x"] @ z["x"]), {"x": lambda z: masked(z["x"].copy())})
+    elif "prox" in part:
+        term = Masking()
+    else:
+        update = tecu.Embed(lambda u: masked(0.5 * u), strategies.FISTA())
+    with pytest.raises(TypeError, match=f"block 'x': {part} a masked array; use .filled"):
+        tecu.Solver(tecu.Problem(coupling, {"x": term}), update).run({"x": np.ones(12)}, stop=stop.MaxIter(2))

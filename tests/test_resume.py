@@ -12,11 +12,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from scipy.sparse import csr_array
+from scipy.sparse import coo_array, csc_array, csr_array, csr_matrix
 
 import tecu
 from problems import dictionary, three_blocks, without_lipschitz
-from tecu import arrays, stop, strategies, terms
+from tecu import arrays, couplings, stop, strategies, terms
 from tecu.dictionary import make_sparse_data
 from tecu.dictionary.coupling import BatchedFactorization
 from tecu.dictionary.online import Coder
@@ -212,6 +212,75 @@ def test_a_killed_run_resumes_to_the_same_result(tmp_path):
     resumed = solver.run(state, stop=stop.MaxIter(30))
     whole = solver.run(case.start, stop=stop.MaxIter(30))
     same(resumed.state, whole.state)
+
+
+KEPT = {
+    "float64": np.float64(0.1), "float32": np.float32(0.1), "bool": np.bool_(True), "int64": np.int64(3),
+    "float": 0.1, "text": "text", "csr_array": csr_array([[1.0, 2.0], [0.0, 3.0]]),
+    "csr_matrix": csr_matrix([[1.0, 2.0], [0.0, 3.0]]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_what_a_memory_keeps_comes_back_as_what_it_was(name, tmp_path):
+    """A ``np.float64`` widens float32 arrays and a Python float does not; ``*`` of a matrix is not that of an array."""
+    state = next(tecu.methods.palm(dictionary().problem).iterate(dictionary().start))
+    kept = KEPT[name]
+    tecu.save_state(tmp_path / "run.npz", replace(state, memory={**state.memory, "W": {"kept": kept}}))
+    loaded = tecu.load_state(tmp_path / "run.npz").memory["W"]["kept"]
+    assert type(loaded) is type(kept)
+    np.testing.assert_array_equal(arrays.dense(loaded), arrays.dense(kept))
+
+
+@pytest.mark.parametrize("make", [csc_array, coo_array])
+def test_sparse_arrays_of_other_forms_are_refused_rather_than_transposed(make, tmp_path):
+    state = next(tecu.methods.palm(dictionary().problem).iterate(dictionary().start))
+    state = replace(state, memory={**state.memory, "W": {"kept": make([[1.0, 2.0], [0.0, 3.0]])}})
+    with pytest.raises(TypeError, match=f"as CSR, not a {make.__name__}"):
+        tecu.save_state(tmp_path / "run.npz", state)
+
+
+def plane(dtype):
+    """``H`` of two blocks that are numbers."""
+    coupling = couplings.Functions(
+        lambda z: float((z["x"] * z["y"] - 1) ** 2 + (z["x"] - z["y"]) ** 2),
+        {
+            "x": lambda z: 2 * (z["x"] * z["y"] - 1) * z["y"] + 2 * (z["x"] - z["y"]),
+            "y": lambda z: 2 * (z["x"] * z["y"] - 1) * z["x"] - 2 * (z["x"] - z["y"]),
+        },
+    )
+    problem = tecu.Problem(coupling, {"x": terms.L1(0.1), "y": terms.NonNegative()})
+    return problem, {"x": np.array(2.0, dtype), "y": np.array(0.3, dtype)}
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("update", [tecu.ProxLinear(), tecu.Embed(strategies.FISTA())], ids=["prox-linear", "embed"])
+def test_blocks_that_are_numbers_resume_with_the_same_bits(dtype, update, tmp_path):
+    problem, start = plane(dtype)
+    solver = tecu.Solver(problem, update)
+    tecu.save_state(tmp_path / "run.npz", solver.run(start, stop=stop.MaxIter(3)))
+    resumed = solver.run(tecu.load_state(tmp_path / "run.npz"), stop=stop.MaxIter(8))
+    whole = solver.run(start, stop=stop.MaxIter(8))
+    same(resumed.state, whole.state)
+    assert resumed.z["x"].dtype == whole.z["x"].dtype == dtype
+
+
+@pytest.mark.parametrize(
+    "update",
+    [
+        tecu.Embed(strategies.FISTA(), eta=np.float32(1.0), c=np.float32(0.2)),
+        tecu.ProxLinear(extrapolation=tecu.Inertial(np.float32(0.2))),
+    ],
+    ids=["embed", "inertial"],
+)
+def test_settings_in_single_precision_resume_with_the_same_bits(update, tmp_path):
+    case = dictionary()
+    solver = tecu.Solver(case.problem, update)
+    tecu.save_state(tmp_path / "run.npz", solver.run(case.start, stop=stop.MaxIter(3)))
+    same(
+        solver.run(tecu.load_state(tmp_path / "run.npz"), stop=stop.MaxIter(8)).state,
+        solver.run(case.start, stop=stop.MaxIter(8)).state,
+    )
 
 
 def test_a_result_is_saved_by_its_state_and_nothing_else_is(tmp_path):

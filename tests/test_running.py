@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import sys
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import islice, pairwise
@@ -51,6 +53,25 @@ def test_statuses():
     assert run(CASE.start, stop=stop.When(lambda s: s.t == 4)).iterations == 4
     fixed = run(CASE.start, stop=stop.MaxIter(100000))
     assert fixed.status in (Status.STALLED, Status.MAX_ITER)
+
+
+@pytest.mark.parametrize(
+    "schedule",
+    ["cyclic", ["w", "d", "d"], ["d", "w", "w"], lambda t: ["wdd"[t % 3]], lambda t: ["w"] if t == 1 else ["d", "w"]],
+    ids=["cyclic", "wdd", "dww", "one a sweep", "one at first"],
+)
+def test_only_a_fixed_point_of_all_blocks_is_a_stall(schedule):
+    """At first ``w`` has nowhere to go; ``d`` goes to its bound at once and rests there; then ``w`` would move."""
+    coupling = couplings.Functions(
+        lambda z: float(z["w"][0] * (0.5 - z["d"][0]) - 3.0 * z["d"][0]),
+        {"w": lambda z: 0.5 - z["d"], "d": lambda z: -z["w"] - 3.0},
+        lipschitz={"w": 1.0, "d": 1.0},
+    )
+    problem = tecu.Problem(coupling, {"w": terms.Box(0.0, 1.0), "d": terms.Box(0.0, 1.0)})
+    solver = tecu.Solver(problem, tecu.ProxLinear(), schedule)
+    result = solver.run({"w": np.zeros(1), "d": np.zeros(1)}, stop=stop.MaxIter(50))
+    assert result.status is Status.STALLED
+    assert problem.stationarity(result.z) == 0.0
 
 
 class Clock:
@@ -132,6 +153,36 @@ def test_callbacks_see_every_state_and_may_stop():
     assert result.status is Status.STOPPED
 
 
+class Watcher:
+    """A callback that counts how often it was closed."""
+
+    closed = 0
+
+    def __call__(self, state):
+        pass
+
+    def close(self):
+        self.closed += 1
+
+
+class Broken(stop.Rule):
+    def check(self, state, problem):
+        raise KeyError("made up")
+
+
+@pytest.mark.parametrize("start", ["refused", "broken rule", "right"])
+def test_callbacks_are_closed_and_the_progress_line_ends_however_a_run_does(start):
+    watcher, before = Watcher(), set(threading.enumerate())
+    z = {**CASE.start, "x": np.full(6, np.nan)} if start == "refused" else CASE.start
+    rule = Broken() if start == "broken rule" else stop.MaxIter(2)
+    with contextlib.suppress(ValueError, KeyError):
+        palm().run(z, stop=rule, callbacks=[watcher], progress=True)
+    assert watcher.closed == 1
+    for line in set(threading.enumerate()) - before:
+        line.join(timeout=5.0)
+        assert not line.is_alive()
+
+
 def test_progress_line_prints_nothing_to_standard_output(capsys):
     palm().run(CASE.start, stop=stop.MaxIter(3), progress=True)
     assert capsys.readouterr().out == ""
@@ -166,6 +217,21 @@ def test_schedules():
     assert shuffled != orders("shuffled", seed=1)
     assert orders(lambda t: ["x", "v"] if t % 2 else ["w"])[:2] == [["x", "v"], ["w"]]
     assert orders(lambda t, rng: list(rng.permutation(["x", "v", "w"])))[0] != []
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda t, order=("x", "v", "w"): order,
+        lambda t, rng=None: rng.permutation(["x", "v", "w"]),
+        lambda t, r: list("xvw"),
+    ],
+    ids=["what it keeps", "rng with a default", "any name"],
+)
+def test_a_function_gets_a_generator_where_it_asks_for_one(function):
+    """A default is how a lambda keeps what it needs: no place for one, unless it is called ``rng``."""
+    solver = tecu.Solver(CASE.problem, tecu.ProxLinear(), function)
+    assert {visit.block for visit in next(solver.iterate(CASE.start)).visits} == {"x", "v", "w"}
 
 
 def test_a_function_must_be_essentially_cyclic():

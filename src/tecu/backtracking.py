@@ -89,6 +89,7 @@ def seen_curvature(sub: SubProblem, rounds: int = 3) -> float:
     if not arrays.is_sparse(x):
         noise = arrays.from_numpy(np.random.default_rng(0).standard_normal(tuple(x.shape)), x)
         v = noise + v * (arrays.norm(noise) / size) if size > 0.0 else noise
+        v = v if arrays.norm(v) > 0.0 else noise  # of a single entry the two may cancel
         size = arrays.norm(v)
     step = 1e-3 * (arrays.norm(x) or 1.0)
     largest = 0.0

@@ -184,8 +184,9 @@ def _verdict(
     state: State, visits: Sequence[Visit], bad: Sequence[Visit], no_theorem: Sequence[str], changes: Sequence[str]
 ) -> tuple[Verdict, str, int | None]:
     failed = [check for check in state.checks if not check.passed]
-    # A claim that an audit has found to be false makes the visits that were not audited worthless.
-    false = [visit for visit in visits if visit.audited and visit.fault and visit.outcome is not Outcome.KEPT]
+    # A claim that an audit has found to be false makes the visits that were not audited worthless. Some claim nothing.
+    silent = (Outcome.KEPT, Outcome.RESTED)
+    false = [visit for visit in visits if visit.audited and visit.fault and visit.outcome not in silent]
     blocking = [*changes, *(_failure(check) for check in failed), *no_theorem]
     blocking += [
         f"at iteration {visit.sweep}, block {visit.block!r}, {visit.fault} "

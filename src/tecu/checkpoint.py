@@ -165,6 +165,8 @@ class Checkpoint:
 
 def _pack(value: Any, store: dict[str, np.ndarray[Any, Any]]) -> Any:
     """A JSON tree; arrays go to ``store`` and leave a note of their kind."""
+    if isinstance(value, np.generic) and not isinstance(value, str):  # np.float64 is a float, but one that widens
+        return {"array": _put(np.asarray(value), store), "kind": "scalar"}
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, Mapping):
@@ -173,11 +175,11 @@ def _pack(value: Any, store: dict[str, np.ndarray[Any, Any]]) -> Any:
         return {"dict": {str(key): _pack(item, store) for key, item in value.items()}}
     if isinstance(value, list | tuple):
         return {"list" if isinstance(value, list) else "tuple": [_pack(item, store) for item in value]}
-    if isinstance(value, np.generic):
-        return {"array": _put(np.asarray(value), store), "kind": "scalar"}
     if arrays.is_sparse(value):
+        if value.format != "csr":  # the parts of a CSC array are those of its transpose
+            raise TypeError(f"a state can keep sparse arrays as CSR, not a {type(value).__name__}; use .tocsr()")
         parts = {name: _put(getattr(value, name), store) for name in ("data", "indices", "indptr")}
-        return {"csr": parts, "shape": list(value.shape)}
+        return {"csr": parts, "shape": list(value.shape), "class": type(value).__name__}
     if hasattr(value, "shape") and hasattr(value, "dtype"):
         return {"array": _put(arrays.host(value), store), "kind": arrays.library(value)}
     raise TypeError(f"a state can keep numbers, strings, lists, dicts and arrays, not {type(value).__name__}")
@@ -199,10 +201,11 @@ def _unpack(tree: Any, store: Store) -> Any:
     if "tuple" in tree:
         return tuple(_unpack(item, store) for item in tree["tuple"])
     if "csr" in tree:
-        from scipy.sparse import csr_array
+        from scipy.sparse import csr_array, csr_matrix
 
+        of_class = csr_matrix if tree.get("class") == "csr_matrix" else csr_array  # ``*`` of theirs differs
         parts = tuple(store[tree["csr"][name]] for name in ("data", "indices", "indptr"))
-        matrix = csr_array(parts, shape=tuple(tree["shape"]))
+        matrix = of_class(parts, shape=tuple(tree["shape"]))
         matrix.check_format(full_check=True)  # an index beyond its row would be followed by compiled code
         return matrix
     return _as_kind(store[tree["array"]], tree["kind"])

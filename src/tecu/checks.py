@@ -48,6 +48,16 @@ def other_value(problem: Problem, state: State) -> float | None:
     return None if same else value
 
 
+def stands_still(state: State) -> bool:
+    """Whether each block has been visited since one of them moved last, and stayed: with the others, all of it does."""
+    waiting = set(state.z)
+    for visit in reversed(state.visits):
+        if visit.move > 0.0 or not waiting:
+            break
+        waiting.discard(visit.block)
+    return not waiting
+
+
 def no_room(block: str, value: float, place: str) -> str:
     """What to say of a term that is not finite where it should be."""
     return (

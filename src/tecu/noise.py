@@ -22,13 +22,14 @@ STEPS = (1 / 4, 3 / 8, 1 / 2)  # powers of the unit round-off: the first is the 
 MOST = 2 / 3  # r^MOST |H| is the most that passes for rounding: what jumps more is no function
 
 
-def measure(sub: SubProblem) -> bool:
+def measure(sub: SubProblem, *, coarse: bool = True) -> bool:
     """Note of the block how much ``H`` rounds, where nobody says it; whether that was done, once a visit.
 
-    :meth:`~tecu.SubProblem.value_slack` allows for it.
+    :meth:`~tecu.SubProblem.value_slack` allows for it. Not only of a ``coarse`` one where that is asked for: ``H`` may
+    be a small difference of large numbers in float64, too.
     """
     measured = sub.notes.get("noise_visit") == sub.visits
-    if measured or not sub.roundoff > COARSE or not sub.smooth.rounds_unsaid():
+    if measured or (coarse and not sub.roundoff > COARSE) or not sub.smooth.rounds_unsaid():
         return False
 
     def value(z: Blocks) -> float:

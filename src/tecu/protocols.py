@@ -151,6 +151,8 @@ class Restricted:
             )
         if isinstance(gradient, np.ndarray) and gradient.dtype.kind == "c":
             raise TypeError(f"block {self.block!r}: the coupling's gradient is complex; take its real part")
+        if isinstance(gradient, np.ma.MaskedArray):
+            raise TypeError(f"block {self.block!r}: the coupling's gradient is a masked array; use .filled(0.0)")
         return arrays.copy(gradient)
 
     def grad_entries(self, u: Array, rows: Array, columns: Array) -> Array | None:

@@ -14,7 +14,7 @@ from typing import Any
 from tecu import arrays, noise
 from tecu.arrays import Array
 from tecu.callbacks import Callback, checked_callbacks, close_all, says_stop
-from tecu.checks import audit_due, is_only_ours, no_room, require_value
+from tecu.checks import audit_due, is_only_ours, no_room, require_value, stands_still
 from tecu.ending import certificate_of, fallen, rests
 from tecu.fingerprint import differing, fingerprint
 from tecu.gradient_tests import gradient_tests
@@ -138,17 +138,17 @@ class Solver:
             raise TypeError(f"stop must be a rule such as stop.MaxIter(100), got {stop!r}")
         callbacks = checked_callbacks(callbacks)
         is_watched = bool(callbacks)
-        if progress:
-            from tecu.progress import ProgressLine
-
-            callbacks.append(ProgressLine())
-        trail = Trail()
-        state = self._begin(start, trail)
-        first = state.t + 1
-        began -= state.elapsed  # what it had taken before it was interrupted
-        state = replace(state, elapsed=time.perf_counter() - began)
-        status, why = rule.check(state, self.problem), ""
+        trail, why = Trail(), ""
         try:
+            if progress:
+                from tecu.progress import ProgressLine
+
+                callbacks.append(ProgressLine())
+            state = self._begin(start, trail)
+            first = state.t + 1
+            began -= state.elapsed  # what it had taken before it was interrupted
+            state = replace(state, elapsed=time.perf_counter() - began)
+            status = rule.check(state, self.problem)
             while status is None:
                 state = self._sweep(state, trail)
                 if state.t == first and (is_watched or not is_only_ours(self.problem, state.z)):
@@ -159,12 +159,12 @@ class Solver:
                 status = rule.check(state, self.problem)
                 if status is None and any(asked):
                     status = Status.STOPPED
-                if status is None and all(own.visits and own.move == 0.0 for own in state.standing.values()):
+                if status is None and stands_still(state):
                     status = Status.STALLED
         except _Diverged as trouble:
             log.warning("%s; iteration %d is the last good one", trouble, trouble.state.t)
             state, status, why = trouble.state, Status.DIVERGED, str(trouble)
-            trail.last.clear()  # it may hold visits of the sweep that was given up
+            trail.forget()
         finally:
             close_all(callbacks)
         return self._finish(state, status, trail, why)
@@ -220,7 +220,7 @@ class Solver:
         ways = {**state.before, **{block: step.center for block, step in trail.rested().items()}}
         tests = self._tests(z, float(self.problem.coupling.value(z)), trail, state.t, ways) if state.t else {}
         faults, checks = self.problem.answers(due.values(), tests.values())
-        state = with_faults(state, trail, dict(zip(due, faults, strict=True)))
+        state = with_faults(state, dict(zip(due, faults, strict=True)))
         state = replace(state, checks=(*state.checks, *_in_order(z, tests, checks)))
         for sentence in rests(state) if self.warns_of_rest else ():
             warnings.warn(sentence, RuntimeWarning, stacklevel=3)
@@ -279,14 +279,14 @@ class Solver:
             if audit_due(self.seed, index):
                 fault = self.updates[block].audit(sub, step, thorough=False)
                 visit = replace(visit, audited=True, fault=visit.fault or fault)
-            trail.last[block] = Last(index, step, dict(z))
+            trail.note(block, Last(index, step, dict(z)))
             known = step.coupling
             before[block], z[block] = z[block], step.u
             term = float(self.problem.terms[block].value(step.u)) if math.isnan(step.term) else step.term
             if not math.isfinite(term):
                 del log_[len(state.visits) :]
                 raise _Diverged(state, block, no_room(block, term, "the point that its update returned"))
-            standing[block] = Standing(term, size, visit.move, standing[block].visits + 1, step.weight)
+            standing[block] = Standing(term, size, visit.move, standing[block].visits + 1, float(step.weight))
             memory[block] = sub.kept
             now = time.perf_counter()
             pending = replace(visit, seconds=now - entered, clock=state.seconds + now - began)

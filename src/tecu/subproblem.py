@@ -18,6 +18,7 @@ from tecu.visited import NOTES, Visited, divided
 if TYPE_CHECKING:
     from tecu.problem import Problem
 
+LONGER = (1 / 2, 1 / 16, 1 / 256)  # of a tau: steps over which curvature is looked for, the shortest first
 WELL_WITHIN = 16.0  # how far below its bound a tau needs no second look
 
 
@@ -117,6 +118,8 @@ class SubProblem(Visited):
             raise TypeError(
                 f"block {self.block!r}: {said} complex numbers, the block has real ones; take the real part"
             )
+        if isinstance(point, np.ma.MaskedArray):
+            raise TypeError(f"block {self.block!r}: {said} a masked array; use .filled() to give all of its entries")
         if tuple(getattr(point, "shape", ())) != tuple(self.previous.shape):
             raise ValueError(
                 f"block {self.block!r}: {said} {getattr(point, 'shape', type(point).__name__)}, "
@@ -223,7 +226,30 @@ class SubProblem(Visited):
         known = None if afresh else self.notes.get("measured_curvature")  # of an earlier visit: it may be less by now
         if known is not None and 0.0 < tau <= self._room / WELL_WITHIN * (float(known) + self.eta):
             return True
-        return 0.0 < tau <= self.largest_tau()
+        return 0.0 < tau <= self.largest_tau() or (0.0 < tau < math.inf and self._bends_within_reach(tau))
+
+    @np.errstate(over="ignore", invalid="ignore")  # far away H may leave the range
+    def _bends_within_reach(self, tau: float) -> bool:
+        """Whether ``H``, next to flat at ``previous``, bends enough for ``tau`` over steps that are somewhat longer.
+
+        ``||grad H(v) - grad H(previous)|| / ||v - previous||``, ``v`` the prox-gradient step with a share of ``tau``.
+        """
+        if self.lipschitz() is not None:
+            return False
+        gradient = self.coupling_at_previous()[1]
+        for share in LONGER:
+            v = self._prox_of_step(self.previous, gradient, share * tau)
+            length = arrays.distance(v, self.previous)
+            if not 0.0 < length < math.inf:
+                continue
+            try:
+                seen = arrays.distance(self.coupling_grad(v), gradient) / length
+            except Exception:  # a user's function may refuse points that are far away
+                break
+            if seen < math.inf and tau <= self._room * (seen + self.eta):
+                self._cache["measured"] = self.notes["measured_curvature"] = seen
+                return True
+        return False
 
     def largest_tau(self) -> float:
         """The largest ``tau`` that :meth:`trusts` allows."""

@@ -29,9 +29,21 @@ class Trail:
     """Of the run at hand only: a state that is saved and resumed knows nothing of it."""
 
     last: dict[str, Last] = field(default_factory=dict)
+    claimed: dict[str, Last] = field(default_factory=dict)  # each block's latest visit that took a strategy at its word
     log: list[Visit] = field(default_factory=list)  # which the states of this run share, and those of no other
     settled: Restricted | None = None  # of the visit just made, where it has settled
     early: State | None = None  # after the first sweep, where somebody may change the problem during the run
+
+    def note(self, block: str, latest: Last) -> None:
+        """Keep a visit: a strategy that was overruled since has still been believed before."""
+        self.last[block] = latest
+        if latest.step.claim is not None and latest.step.outcome is not Outcome.FELL_BACK:
+            self.claimed[block] = latest
+
+    def forget(self) -> None:
+        """Keep no visit: they may be of a sweep that was given up."""
+        self.last.clear()
+        self.claimed.clear()
 
     def restrict(self, problem: Problem, block: str, z: Mapping[str, Array], *, keep: bool = False) -> Restricted:
         """``H`` as a function of the block that is visited next, with what the visit before has left for it."""
@@ -57,24 +69,26 @@ class Trail:
 
 def audits(
     problem: Problem, updates: Mapping[str, Update], state: State, trail: Trail
-) -> dict[str, Callable[[], str | None]]:
-    """The audit of each block's last visit, if there was none yet: calls that return a fault, none needs another."""
+) -> dict[int, Callable[[], str | None]]:
+    """The audits of each block's last visit, and of the last one at which its strategy was believed, if not made yet.
 
-    def fault(block: str) -> str | None:
-        latest = trail.last[block]
+    By the visits' indices, calls that return a fault, of which none needs another.
+    """
+
+    def fault(block: str, latest: Last) -> str | None:
         sub = SubProblem.of(problem, block, latest.z, memory=dict(state.memory[block]))
         return updates[block].audit(sub, latest.step)
 
+    found = {each.visit: (block, each) for kept in (trail.last, trail.claimed) for block, each in kept.items()}
     # The latest first: of that place the coupling still knows most.
-    latest_first = sorted(trail.last, key=lambda block: -trail.last[block].visit)
-    return {block: partial(fault, block) for block in latest_first if not state.visits[trail.last[block].visit].audited}
+    latest_first = sorted(found, reverse=True)
+    return {visit: partial(fault, *found[visit]) for visit in latest_first if not state.visits[visit].audited}
 
 
-def with_faults(state: State, trail: Trail, faults: Mapping[str, str | None]) -> State:
-    """The state with the last visits of some blocks audited."""
+def with_faults(state: State, faults: Mapping[int, str | None]) -> State:
+    """The state with some visits audited."""
     visits = list(state.visits)
-    for block, found in faults.items():
-        place = trail.last[block].visit
+    for place, found in faults.items():
         visits[place] = replace(visits[place], audited=True, fault=visits[place].fault or found)
     return replace(state, visits=VisitLog(visits, len(visits)))
 

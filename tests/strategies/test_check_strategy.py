@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy.sparse import csr_array
+from scipy.sparse import csc_array, csr_array
 from subproblems import factorization, vector
 
 from tecu import strategies, terms
@@ -90,6 +90,11 @@ def in_place_memory(sub, u):
         yield u
 
 
+def transposed(sub, u):
+    sub.memory["matrix"] = csc_array(np.eye(2))
+    yield from honest(sub, u)
+
+
 def unsavable(sub, u):
     sub.memory["function"] = print
     yield from honest(sub, u)
@@ -170,6 +175,7 @@ LIES = [
     (in_place_input, "was changed in place"),
     (in_place_output, r"u of proposal 1 was changed in place"),
     (in_place_memory, r"sub.memory\['average'\] was changed in place"),
+    (transposed, r"sub.memory\['matrix'\] is a csc_array; a memory can keep sparse arrays as CSR only"),
     (unsavable, r"sub.memory\['function'\] is a builtin_function"),
     (odd_key, "keys must be strings"),
     (random, "differs between two runs from the same memory"),

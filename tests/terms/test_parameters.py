@@ -39,6 +39,7 @@ CASES = {
     "box-empty": (lambda: t.Box(0.0, -math.inf), ValueError, "Box: upper must not contain NaN or -inf"),
     "box-shapes": (lambda: t.Box(np.zeros(2), np.ones(3)), ValueError, "lower has shape (2,) and upper (3,)"),
     "box-text": (lambda: t.Box("low", 1.0), TypeError, "Box: lower must be a number or an array, got 'low'"),
+    "box-complex": (lambda: t.Box(1j, 1.0), TypeError, "Box: lower must be a number or an array, got 1j"),
     "box-sparse": (lambda: t.Box(csr_array(np.eye(2)), 2.0), TypeError, "Box: lower must be a number or a dense"),
     "fit": (lambda: t.Box(np.zeros(3), 1.0).prox(np.ones((2, 2)), 1.0), ValueError, "do not fit a block of shape"),
     "grow": (lambda: t.Box(np.zeros((2, 2)), 1.0).prox(np.ones(2), 1.0), ValueError, "do not fit a block of shape"),

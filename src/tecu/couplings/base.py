@@ -105,8 +105,8 @@ class BlockCoupling:
             raise ValueError(f"{type(self).__name__} has no block {block!r}; it has {list(self.blocks)}")
 
 
-def get_block(z: Blocks, name: str, shape: Iterable[int | str], owner: str) -> Array:
-    """``z[name]``, checked against a shape whose words (``"m"``) stand for any number."""
+def get_block(z: Blocks, name: str, shape: Iterable[int | str], owner: str, *, dense: bool = False) -> Array:
+    """``z[name]``, checked against a shape whose words (``"m"``) stand for any number, and where asked to be dense."""
     if name not in z:
         raise ValueError(f"block {name!r} of {owner} is missing; the blocks given are {list(z)}")
     block, wanted = z[name], tuple(shape)
@@ -114,6 +114,8 @@ def get_block(z: Blocks, name: str, shape: Iterable[int | str], owner: str) -> A
     if len(got) != len(wanted) or any(isinstance(w, int) and w != g for w, g in zip(wanted, got, strict=True)):
         text = ", ".join(map(str, wanted)) + ("," if len(wanted) == 1 else "")
         raise ValueError(f"block {name!r} of {owner} must have shape ({text}), got {got}")
+    if dense and arrays.is_sparse(block):
+        raise TypeError(f"block {name!r} of {owner} must be dense, got a {type(block).__name__}; use .toarray()")
     return block
 
 
@@ -147,7 +149,10 @@ def _to_float64(values: Array) -> Array:
 
 def checked_number(value: Any, name: str, owner: str) -> float:
     """A finite number that is not negative."""
-    number = float(value)
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        raise TypeError(f"{owner}: {name} must be a finite number >= 0, got {value!r}") from None
     if not (np.isfinite(number) and number >= 0.0):
         raise ValueError(f"{owner}: {name} must be a finite number >= 0, got {value!r}")
     return number

@@ -16,6 +16,7 @@ from tecu.couplings.base import (
     residual_magnitude,
 )
 from tecu.protocols import Blocks, Memory
+from tecu.settings import is_whole
 
 
 class ColumnFactorization(BlockCoupling):
@@ -48,12 +49,12 @@ class ColumnFactorization(BlockCoupling):
     def __init__(self, Y: Any, rank: int, codes: str = "w", dictionary: str = "d") -> None:
         owner = type(self).__name__
         checked_names(owner, codes=codes, dictionary=dictionary)
-        if isinstance(rank, bool) or not isinstance(rank, int) or rank < 1:
+        if not (is_whole(rank) and rank >= 1):
             raise ValueError(f"{owner}: rank must be a whole number >= 1, got {rank!r}")
         Y = checked_data(Y, "Y", owner)
         if len(Y.shape) != 2:
             raise ValueError(f"{owner}: Y must be a matrix, got shape {tuple(Y.shape)}")
-        self.data, self.rank = Data(Y.tocsr() if arrays.is_sparse(Y) else Y), rank
+        self.data, self.rank = Data(Y.tocsr() if arrays.is_sparse(Y) else Y), int(rank)
         self.codes = tuple(f"{codes}{k}" for k in range(rank))
         self.dictionary = tuple(f"{dictionary}{k}" for k in range(rank))
         self.blocks = tuple(name for pair in zip(self.dictionary, self.codes, strict=True) for name in pair)

@@ -69,6 +69,8 @@ class Convolution(BlockCoupling):
             self.blocks = checked_names(owner, image=image)
             self.known = Data(checked_data(kernel, "kernel", owner))
             self._check_kernel(self.known.shape, "kernel")
+            if arrays.is_sparse(self.known.values):
+                raise TypeError(f"{owner}: kernel must be a dense array, got a sparse one; use .toarray()")
 
     def __repr__(self) -> str:
         kernel = "known" if self.kernel is None else repr(self.kernel)
@@ -87,7 +89,7 @@ class Convolution(BlockCoupling):
         if self.kernel not in z:
             raise ValueError(f"block {self.kernel!r} of Convolution is missing; the blocks given are {list(z)}")
         self._check_kernel(tuple(z[self.kernel].shape), f"block {self.kernel!r}")
-        return z[self.kernel]
+        return get_block(z, self.kernel, z[self.kernel].shape, type(self).__name__, dense=True)
 
     def value(self, z: Blocks) -> float:
         """``H(z)``."""
@@ -96,7 +98,7 @@ class Convolution(BlockCoupling):
     def restrict(self, block: str, z: Blocks) -> ConvolutionBlock:
         """``H`` as a function of image or kernel, the spectrum of the other one computed once."""
         self.require(block)
-        x = get_block(z, self.image, self.shape, type(self).__name__)
+        x = get_block(z, self.image, self.shape, type(self).__name__, dense=True)
         k = self.get_kernel(z, x)
         return ConvolutionBlock(self, block, z, x, k)
 

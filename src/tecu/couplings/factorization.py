@@ -121,6 +121,8 @@ class MatrixFactorization(BlockCoupling):
 
 def _checked_weights(weights: Any, name: str, owner: str) -> Array:
     weights = checked_data(weights, name, owner)
+    if arrays.is_sparse(weights):
+        raise TypeError(f"{owner}: {name} must be a dense array, got a sparse one; use .toarray()")
     if float(np.min(arrays.host(weights))) < 0.0:
         raise ValueError(f"{owner}: {name} must not be negative")
     if float(np.max(arrays.host(weights))) == 0.0:

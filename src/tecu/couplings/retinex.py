@@ -81,6 +81,8 @@ class Retinex(BlockCoupling):
             if anchor is None:
                 raise ValueError(f"{owner}: beta={self.beta:g} needs an anchor, an illumination of shape {self.size}")
             anchor = checked_data(anchor, "anchor", owner)
+            if arrays.is_sparse(anchor):
+                raise TypeError(f"{owner}: anchor must be a dense array, got a sparse one; use .toarray()")
             if tuple(anchor.shape) != self.size:
                 raise ValueError(
                     f"{owner}: anchor must have the shape of the illumination, {self.size}, got {tuple(anchor.shape)}"
@@ -95,7 +97,7 @@ class Retinex(BlockCoupling):
         """``I`` and ``R``, checked."""
         owner = type(self).__name__
         return (
-            get_block(z, self.illumination, self.size, owner),
+            get_block(z, self.illumination, self.size, owner, dense=True),
             get_block(z, self.reflectance, self.observed.shape, owner),
         )
 

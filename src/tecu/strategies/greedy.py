@@ -12,6 +12,7 @@ from tecu import arrays
 from tecu.arrays import Array
 from tecu.inexact import Candidate
 from tecu.protocols import is_only
+from tecu.settings import is_number
 from tecu.strategies.gram import Matrix, require_gram, target
 from tecu.subproblem import SubProblem
 
@@ -45,7 +46,7 @@ class OrthogonalMatchingPursuit:
     endless = False
 
     def __init__(self, n_nonzero: int | None = None) -> None:
-        if n_nonzero is not None and (isinstance(n_nonzero, bool) or int(n_nonzero) != n_nonzero or n_nonzero < 1):
+        if n_nonzero is not None and not (is_number(n_nonzero) and n_nonzero >= 1 and float(n_nonzero).is_integer()):
             raise ValueError(f"OrthogonalMatchingPursuit: n_nonzero must be a whole number >= 1, got {n_nonzero!r}")
         self.n_nonzero = None if n_nonzero is None else int(n_nonzero)
 

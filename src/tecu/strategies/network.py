@@ -13,6 +13,8 @@ import numpy as np
 
 from tecu import arrays
 from tecu.arrays import Array
+from tecu.couplings.base import checked_number
+from tecu.settings import is_whole
 from tecu.strategies.onnx_file import check_model
 
 
@@ -46,8 +48,8 @@ class OnnxNetwork:
             self.model = Path(path).read_bytes()
         except OSError as error:
             raise FileNotFoundError(f"OnnxNetwork: the file {path} cannot be read: {error.strerror}") from None
-        if threads < 1:
-            raise ValueError(f"OnnxNetwork: threads must be at least 1, got {threads}")
+        if not (is_whole(threads) and threads >= 1):
+            raise ValueError(f"OnnxNetwork: threads must be a whole number >= 1, got {threads!r}")
         self.before, self.after, self.threads = before, after, threads
         self.digest = hashlib.sha256(self.model).hexdigest()
         self._session: Any = None
@@ -128,9 +130,7 @@ class Denoiser:
     def __init__(self, function: Callable[[Array, float], Array], strength: float) -> None:
         if not callable(function):
             raise TypeError(f"Denoiser: function must be callable as function(image, strength), got {function!r}")
-        if not 0.0 <= float(strength) < np.inf:
-            raise ValueError(f"Denoiser: strength must be a finite number >= 0, got {strength!r}")
-        self.function, self.strength = function, float(strength)
+        self.function, self.strength = function, checked_number(strength, "strength", "Denoiser")
 
     def __call__(self, u: Array) -> Array:
         """``function(u, strength)``; ``u`` is a copy, which the function may overwrite."""

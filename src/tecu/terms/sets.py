@@ -224,6 +224,8 @@ def _first_coordinate(x: Array, axis: int) -> Array:
 def _checked_bound(bound: Any, name: str, forbidden: float) -> Array:
     """A bound the caller can no longer change, refused where it is no number or leaves nothing."""
     try:
+        if np.iscomplexobj(host(bound)):  # whose imaginary part would be dropped
+            raise TypeError
         values = host(bound).astype(np.float64)
     except (TypeError, ValueError):
         raise TypeError(f"Box: {name} must be a number or an array, got {bound!r}") from None

@@ -155,6 +155,9 @@ class _Run:
             for position, item in enumerate(value):
                 self.check_memory(item, f"{name}[{position}]")
         elif hasattr(value, "shape") and hasattr(value, "dtype"):
+            assert getattr(value, "format", "csr") == "csr", (
+                f"{name} is a {type(value).__name__}; a memory can keep sparse arrays as CSR only, so use .tocsr()"
+            )
             if getattr(value, "ndim", 0) > 0:
                 self.keep(name, value)
         else:

@@ -234,6 +234,8 @@ class Embed:
         if not sub.trusts(tau):  # a strategy's false gradient may have left a constant behind
             sub.notes.pop("curvature", None)
             point, tau = sub.prox_gradient_step(sub.previous, gradient)
+        if not sub.trusts(tau):  # back-tracking among values that are all noise
+            point, tau = sub.prox_gradient_step(sub.previous, gradient, sub.largest_tau())
         while sub.trusts(tau):
             found = estimate(sub, Candidate(sub.previous, gradient, point, tau=tau))
             if found.is_finite:
@@ -243,7 +245,7 @@ class Embed:
                     return replace(step, fault=prox_fault(sub, found), claim=claim_of(found))
             tau *= 2.0
             point, tau = sub.prox_gradient_step(sub.previous, gradient, tau)
-        if noise.measure(sub):  # H may round more than was known
+        if noise.measure(sub, coarse=False):  # H may round more than was known
             return self._fall_back(sub, rule, inner)
         fault = (
             f"no step of block {sub.block!r} lowers its sub-problem: gradient, prox, values and constants do not agree"

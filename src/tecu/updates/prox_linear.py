@@ -35,7 +35,8 @@ class ProxLinear:
     extrapolation
         ``None``, :class:`Inertial` (iPALM) or :class:`Nesterov` (BCU).
     safeguard
-        Redo an extrapolated step that does not lower the Lyapunov function enough. ``False`` is the published method.
+        Redo an extrapolated step that does not lower the Lyapunov function enough. ``False`` is the published method,
+        whose first step, from a block at rest (``w = u``), is as long as the others.
 
     Examples
     --------
@@ -61,7 +62,7 @@ class ProxLinear:
     def visit(self, sub: SubProblem) -> Step:
         """One step; two if an extrapolated one has to be redone."""
         lipschitz = sub.lipschitz()
-        if self.extrapolation is not None and sub.before is not None:
+        if self.extrapolation is not None and (sub.before is not None or not self.safeguard):
             known = lipschitz if lipschitz is not None else float(sub.notes.get("curvature", 0.0))
             if known > 0.0:
                 return self._extrapolated(sub, known, self.extrapolation)
@@ -99,9 +100,11 @@ class ProxLinear:
 
     def _extrapolated(self, sub: SubProblem, lipschitz: float, rule: Extrapolation) -> Step:
         plan = rule.plan(sub.notes, lipschitz, self.step_factor)
-        last = sub.previous - sub.before
-        center = sub.previous + plan.alpha * last
-        source = center if plan.beta == plan.alpha else sub.previous + plan.beta * last
+        center = source = sub.previous
+        if sub.before is not None:
+            last = sub.previous - sub.before
+            center = sub.previous + plan.alpha * last
+            source = center if plan.beta == plan.alpha else sub.previous + plan.beta * last
         gradient = sub.coupling_grad(source)
         u, term = sub.forward_backward(center, gradient, plan.gamma)
         move, fault = self._move(sub, u, gradient, plan.gamma, term, center)
