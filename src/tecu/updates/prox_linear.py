@@ -167,7 +167,7 @@ class ProxLinear:
         slope = arrays.inner(gradient, step.u - sub.previous)
         for name, said, true, room in (
             ("slope", step.slope, slope, 1e-3 * abs(slope) + 64 * sub.rounding(step.tau) * move),
-            ("move", step.move, move, 1e-3 * move),
+            ("move", step.move, move, 1e-3 * move + 8 * r * arrays.norm(step.u)),  # of ``u`` before it was rounded
         ):
             if not abs(said - true) <= room:
                 return f"the coupling claimed a wrong {name} of block {sub.block!r}: {said:.6g} instead of {true:.6g}"
