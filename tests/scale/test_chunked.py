@@ -337,6 +337,43 @@ def test_the_names_of_a_data_frame_of_dask_are_kept_and_compared(tmp_path):
         model.transform(frame_of(X, ["a", "b", "c"]))
 
 
+class Frame:
+    """A data frame in memory, by all of it that is used."""
+
+    def __init__(self, X, columns):
+        self.X, self.columns = X, columns
+
+    def __array__(self, dtype=None, copy=None):
+        return np.asarray(self.X, dtype)
+
+
+def test_an_iterator_of_data_frames_keeps_and_compares_names(recwarn):
+    X = np.random.default_rng(0).normal(size=(100, 3))
+    options = {"n_components": 2, "penalty": 0.5, "max_iter": 2, "random_state": 0}
+
+    def frames(*names, data=X):
+        return iter([Frame(part, list(own)) for part, own in zip(np.split(data, 2), names, strict=True)])
+
+    model = L0DictionaryLearning(**options).fit(frames("abc", "abc"))
+    assert list(model.feature_names_in_) == ["a", "b", "c"]
+    np.testing.assert_array_equal(
+        model.components_, L0DictionaryLearning(**options).fit(iter(np.split(X, 2))).components_
+    )
+    model.score(frames("abc", "abc"))
+    assert not recwarn.list
+    for use in (model.transform, model.score):
+        with pytest.raises(ValueError, match="column 2 is 'c', and L0DictionaryLearning was fitted with 'b' there"):
+            use(frames("acb", "acb"))
+    for use in (model.fit, model.transform):
+        with pytest.raises(ValueError, match="column 2 is 'c' in chunk 1, and 'b' in the ones before"):
+            use(frames("abc", "acb"))
+    assert list(model.feature_names_in_) == ["a", "b", "c"]
+    model.fit(frames(range(3), range(3)))
+    assert not hasattr(model, "feature_names_in_")
+    with pytest.warns(UserWarning, match="fitted without feature names"):
+        model.transform(frames("abc", "abc"))
+
+
 @pytest.mark.parametrize(("exponent", "remedy"), [(600, "divide"), (-600, "multiply")])
 def test_samples_whose_squares_leave_the_range_are_refused_as_in_memory(fitted, X, exponent, remedy, tmp_path):
     for chunk in (0, 2) if exponent > 0 else (slice(None),):  # one number is too large; if all are too small they are

@@ -120,6 +120,7 @@ def fit(model: Any, X: Any) -> float:
         )
     names = feature_names(X)
     samples = Samples.of(X, model.dtype)
+    names = samples.names if names is None else names
     random = check_random_state(model.random_state)
     seed = int(random.randint(np.iinfo(np.int32).max))
     atoms = samples.shape[1] if model.n_components is None else int(model.n_components)
@@ -166,8 +167,10 @@ def _keep(model: Any, solver: Solver, result: Result, checked: Checked, replaced
 def transform(model: Any, X: Any, out: Any = None) -> Any:
     """Codes of data in chunks, made and kept by the workers; written to the zarr store ``out`` where given."""
     if not isinstance(X, Iterator):  # whether its chunks have names is not known yet
-        compare_names(model, X)
+        compare_names(model, feature_names(X))
     samples = Samples.of(X, model.components_.dtype)
+    if samples.names is not None:
+        compare_names(model, samples.names)
     m, n = model.components_.shape
     if samples.shape[1] != n:
         raise ValueError(
