@@ -154,7 +154,8 @@ def fit(model: Any, X: Any) -> float:
 
 def _keep(model: Any, solver: Solver, result: Result, checked: Checked, replaced: int) -> None:
     model.components_ = np.ascontiguousarray(result.z["D"].T)
-    model.codes_ = result.z["W"]
+    held = result.z["W"]  # after a prox-gradient step, and at the start, it is no more than what the solver needs
+    model.codes_ = Codes(samples=held.samples, atoms=held.shape[1], node=held.node, **held.facts)
     model.penalty_, model.n_replaced_ = checked.coder.penalty, replaced
     model.objective_ = float(solver.problem.value(result.z))
     model.n_iter_, model.history_, model.status_ = result.iterations, result.history, result.status
