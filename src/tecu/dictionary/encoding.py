@@ -47,7 +47,7 @@ def encoded(rows: Rows, components: Matrix, coder: Coder, team: Workers) -> Any:
     fine = gram
     if pays and D.dtype != np.float64:
         fine = team.product(D.astype(np.float64), D.T.astype(np.float64))
-    begin = strategy.from_scratch
+    begin = strategy.from_scratch if isinstance(strategy, DescendedCodes) else strategy.from_greedy
     if isinstance(strategy, DescendedCodes) and coder.n_nonzero is not None:
         begin = strategy.greedy_code  # the exchange begins with a refit
 
