@@ -98,7 +98,8 @@ class L0DictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         first asked for (``save`` asks, too), and the model holds ``X`` until then; if ``X`` was changed meanwhile it is
         NaN, with a warning. Both name blocks: ``D`` is the dictionary, ``W0`` the codes of the first samples, ``W1``
         those of the next, and so on, for the solver ``"auto"`` cuts the codes into blocks of about equally many
-        samples. For the other solvers, and for data in chunks, all codes are one block, ``W``.
+        samples. For the other solvers, and for data in chunks, all codes are one block, ``W``. ``history_["seconds"]``
+        counts from the first sweep: the loose passes of ``init="greedy"``, which come before it, are not in it.
     n_replaced_
         Dead or double atoms that were replaced in the loose passes.
 
