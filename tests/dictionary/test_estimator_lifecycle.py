@@ -60,6 +60,16 @@ def test_what_a_loaded_model_says_of_its_certificate_survives_another_file(X, tm
     assert L0DictionaryLearning.load(tmp_path / "two.npz").certificate_summary_ == loaded.certificate_summary_
 
 
+def test_fit_leaves_nothing_of_the_file_that_a_model_came_from(X, other, tmp_path):
+    fresh = L0DictionaryLearning(**OPTIONS).fit(X)
+    fresh.save(tmp_path / "one.npz")
+    again = L0DictionaryLearning.load(tmp_path / "one.npz").fit(other)
+    assert set(vars(again)) == set(vars(fresh))
+    with pytest.raises(ValueError, match="NaN"):
+        (loaded := L0DictionaryLearning.load(tmp_path / "one.npz")).fit(np.full_like(X, np.nan))
+    assert loaded.certificate_summary_  # of the dictionary that it still has
+
+
 def test_parameters_set_after_a_fit_are_used(X):
     model = L0DictionaryLearning(20, n_nonzero=3, max_iter=2, random_state=0).fit(X)
     dear = model.set_params(n_nonzero=None, penalty=0.05).transform(X)

@@ -161,7 +161,7 @@ class L0DictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         ``distributed.Client`` is at work. Chunks are coded by Dask, on the client's workers or on threads; the codes
         stay there, and ``codes_`` stands for them. A fit that is broken off leaves the model as it was.
         """
-        for name in PAST:
+        for name in (*PAST, "certificate_summary_"):  # the last is of the file that a model came from
             self.__dict__.pop(name, None)
         if is_chunked(X):
             from tecu.dictionary.chunked import fitting
