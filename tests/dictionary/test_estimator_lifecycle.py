@@ -244,6 +244,15 @@ def test_partial_fit_refuses_an_iterator_in_a_sentence(X):
         L0DictionaryLearning(**OPTIONS).partial_fit(iter([X]))
 
 
+@pytest.mark.parametrize("options", [{"penalty": 0.001}, {"n_nonzero": 3}, {"penalty": 0.001, "solver": "palm"}])
+@pytest.mark.parametrize("bound", [0.1, 0.7, 1 / 3, 1e-3])
+def test_no_coefficient_in_float32_is_larger_than_its_bound(X, options, bound):
+    model = L0DictionaryLearning(20, code_bound=bound, max_iter=2, random_state=0, **options).fit(X.astype(np.float32))
+    for codes in (model.codes_, model.transform(X.astype(np.float32))):
+        assert codes.dtype == np.float32
+        assert 0.99 * bound < np.max(np.abs(codes.data.astype(np.float64))) <= bound
+
+
 @pytest.mark.parametrize("in_chunks", [False, True])
 def test_float32_stays_float32_in_any_order_of_bytes(X, in_chunks):
     """As FITS and IDL files have it."""
