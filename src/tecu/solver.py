@@ -148,6 +148,8 @@ class Solver:
         began -= state.elapsed  # what it had taken before it was interrupted
         state = replace(state, elapsed=time.perf_counter() - began)
         status, why = rule.check(state, self.problem), ""
+        if status is None and _is_stalled(state):
+            status = Status.STALLED
         try:
             while status is None:
                 state = self._sweep(state, trail)
@@ -159,7 +161,7 @@ class Solver:
                 status = rule.check(state, self.problem)
                 if status is None and any(asked):
                     status = Status.STOPPED
-                if status is None and all(own.visits and own.move == 0.0 for own in state.standing.values()):
+                if status is None and _is_stalled(state):
                     status = Status.STALLED
         except _Diverged as trouble:
             log.warning("%s; iteration %d is the last good one", trouble, trouble.state.t)
@@ -305,6 +307,11 @@ class Solver:
             visits=VisitLog(log_, len(log_)), seconds=state.seconds + spent, elapsed=state.elapsed + spent,
             best=best, best_value=best_value, coupling=known,
         )  # fmt: skip
+
+
+def _is_stalled(state: State) -> bool:
+    """Whether no block moved at its latest visit; a state that was saved then is not gone on from."""
+    return all(own.visits and own.move == 0.0 for own in state.standing.values())
 
 
 def _in_order(z: Mapping[str, Array], tests: Iterable[str], checks: Iterable[Check]) -> tuple[Check, ...]:

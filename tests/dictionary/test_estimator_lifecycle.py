@@ -119,6 +119,20 @@ def test_a_checkpoint_is_gone_on_from_without_a_seed(X, tmp_path, random_state):
     assert second.history_["value"][: len(first.history_["value"])].tolist() == first.history_["value"].tolist()
 
 
+@pytest.mark.filterwarnings("ignore:penalty_=.* is too large:UserWarning")
+@pytest.mark.parametrize("solver", ["auto", "palm"])
+@pytest.mark.parametrize("penalty", [0.02, 1.0])  # with the larger one no block moves, and the fit ends by that
+def test_the_checkpoint_of_a_fit_that_has_ended_is_not_gone_on_from(solver, penalty, tmp_path):
+    model = L0DictionaryLearning(
+        2, penalty=penalty, solver=solver, tol=0, max_iter=9, random_state=0, checkpoint=tmp_path / "run.npz"
+    )
+    ended = [model.fit(np.eye(4)).history_["value"].tolist()]
+    sweeps, status = model.n_iter_, model.status_
+    ended.append(model.fit(np.eye(4)).history_["value"].tolist())
+    assert ended[0] == ended[1]
+    assert (model.n_iter_, model.status_) == (sweeps, status)
+
+
 def test_a_checkpoint_of_other_data_is_refused_wherever_they_differ(tmp_path):
     X = np.random.default_rng(0).normal(size=(32768, 64))  # so many that only some entries are kept
     options = {"n_components": 20, "n_nonzero": 2, "random_state": 0, "max_iter": 1, "solver": "palm"}
