@@ -149,6 +149,8 @@ class Solver:
             began -= state.elapsed  # what it had taken before it was interrupted
             state = replace(state, elapsed=time.perf_counter() - began)
             status = rule.check(state, self.problem)
+            if status is None and stands_still(state):  # a state that was saved then is not gone on from
+                status = Status.STALLED
             while status is None:
                 state = self._sweep(state, trail)
                 if state.t == first and (is_watched or not is_only_ours(self.problem, state.z)):

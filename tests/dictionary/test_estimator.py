@@ -385,6 +385,27 @@ def test_awkward_data_give_a_good_result(solver, kind):
     np.testing.assert_allclose(model.objective_, objective(model, X), rtol=1e-6, atol=1e-30)
 
 
+@pytest.mark.parametrize("solver", ["palm", "tecu"])
+def test_a_fit_of_sparse_samples_with_many_features_takes_no_dense_copy_of_them(solver):
+    X = random_array((3000, 5000), density=0.002, format="csr", rng=np.random.default_rng(0))
+    model = L0DictionaryLearning(10, penalty=0.1, solver=solver, max_iter=2, random_state=0)
+    model.fit(X[:30])  # imports and compiles
+    tracemalloc.start()
+    model.fit(X)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 0.2 * X.shape[0] * X.shape[1] * X.dtype.itemsize
+
+
+@pytest.mark.parametrize("solver", ["palm", "bcu", "tecu"])
+@pytest.mark.parametrize("sweeps", [3, 5, 20])
+def test_the_objective_of_sparse_samples_in_float32_is_that_of_the_arrays(solver, sweeps):
+    X = csr_array(np.full((120, 1), -417.0, np.float32))  # all sums are rounded to one side
+    model = L0DictionaryLearning(30, n_nonzero=10, solver=solver, tol=0, max_iter=sweeps, random_state=0).fit(X)
+    misfit = X.toarray().astype(float) - model.codes_.astype(float) @ model.components_.astype(float)
+    np.testing.assert_allclose(model.objective_, 0.5 * np.sum(misfit**2), rtol=2e-5)
+
+
 @pytest.mark.parametrize("solver", NAMES)
 def test_a_penalty_too_large_for_any_code_gives_no_code_and_says_so(solver, planted):
     X = planted[0][:100]

@@ -60,6 +60,16 @@ def test_what_a_loaded_model_says_of_its_certificate_survives_another_file(X, tm
     assert L0DictionaryLearning.load(tmp_path / "two.npz").certificate_summary_ == loaded.certificate_summary_
 
 
+def test_fit_leaves_nothing_of_the_file_that_a_model_came_from(X, other, tmp_path):
+    fresh = L0DictionaryLearning(**OPTIONS).fit(X)
+    fresh.save(tmp_path / "one.npz")
+    again = L0DictionaryLearning.load(tmp_path / "one.npz").fit(other)
+    assert set(vars(again)) == set(vars(fresh))
+    with pytest.raises(ValueError, match="NaN"):
+        (loaded := L0DictionaryLearning.load(tmp_path / "one.npz")).fit(np.full_like(X, np.nan))
+    assert loaded.certificate_summary_  # of the dictionary that it still has
+
+
 def test_parameters_set_after_a_fit_are_used(X):
     model = L0DictionaryLearning(20, n_nonzero=3, max_iter=2, random_state=0).fit(X)
     dear = model.set_params(n_nonzero=None, penalty=0.05).transform(X)
@@ -107,6 +117,20 @@ def test_a_checkpoint_is_gone_on_from_without_a_seed(X, tmp_path, random_state):
     second = L0DictionaryLearning(20, **options, max_iter=4, random_state=state).fit(X)
     assert second.n_iter_ == 4
     assert second.history_["value"][: len(first.history_["value"])].tolist() == first.history_["value"].tolist()
+
+
+@pytest.mark.filterwarnings("ignore:penalty_=.* is too large:UserWarning")
+@pytest.mark.parametrize("solver", ["auto", "palm"])
+@pytest.mark.parametrize("penalty", [0.02, 1.0])  # with the larger one no block moves, and the fit ends by that
+def test_the_checkpoint_of_a_fit_that_has_ended_is_not_gone_on_from(solver, penalty, tmp_path):
+    model = L0DictionaryLearning(
+        2, penalty=penalty, solver=solver, tol=0, max_iter=9, random_state=0, checkpoint=tmp_path / "run.npz"
+    )
+    ended = [model.fit(np.eye(4)).history_["value"].tolist()]
+    sweeps, status = model.n_iter_, model.status_
+    ended.append(model.fit(np.eye(4)).history_["value"].tolist())
+    assert ended[0] == ended[1]
+    assert (model.n_iter_, model.status_) == (sweeps, status)
 
 
 def test_a_checkpoint_of_other_data_is_refused_wherever_they_differ(tmp_path):
@@ -232,6 +256,15 @@ def test_a_batch_that_is_refused_leaves_nothing(X):
 def test_partial_fit_refuses_an_iterator_in_a_sentence(X):
     with pytest.raises(TypeError, match=r"partial_fit takes one batch.*call it for each chunk"):
         L0DictionaryLearning(**OPTIONS).partial_fit(iter([X]))
+
+
+@pytest.mark.parametrize("options", [{"penalty": 0.001}, {"n_nonzero": 3}, {"penalty": 0.001, "solver": "palm"}])
+@pytest.mark.parametrize("bound", [0.1, 0.7, 1 / 3, 1e-3])
+def test_no_coefficient_in_float32_is_larger_than_its_bound(X, options, bound):
+    model = L0DictionaryLearning(20, code_bound=bound, max_iter=2, random_state=0, **options).fit(X.astype(np.float32))
+    for codes in (model.codes_, model.transform(X.astype(np.float32))):
+        assert codes.dtype == np.float32
+        assert 0.99 * bound < np.max(np.abs(codes.data.astype(np.float64))) <= bound
 
 
 @pytest.mark.parametrize("in_chunks", [False, True])

@@ -8,6 +8,7 @@ from scipy.optimize import lsq_linear
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
 
 from tecu.dictionary import L0DictionaryLearning, make_sparse_data, plain
+from tecu.dictionary.coding import greedy
 from tecu.dictionary.embedded import DescendedCodes, PolishedCodes
 from tecu.dictionary.encoding import ALIKE, encoded, likeness
 from tecu.dictionary.exchange import values
@@ -78,7 +79,7 @@ def test_atoms_that_are_no_more_alike_than_random_ones_are_not_exchanged_for_a_p
     rng = np.random.default_rng(0)
     Y, D = problem(0, atoms=30, features=20)
     assert likeness(D @ D.T, 20) == pytest.approx(1.0, rel=0.2)
-    start = PolishedCodes(0.05, 20).from_scratch(Y, D, D @ D.T)
+    start = PolishedCodes(0.05, 20).from_greedy(Y, D, D @ D.T)
     np.testing.assert_array_equal(encoded(Rows(Y), D, Coder(0.05), Workers(1)).toarray(), start.toarray())
     alike = D + 0.5 * rng.normal(size=20)
     alike /= np.linalg.norm(alike, axis=1, keepdims=True)
@@ -104,6 +105,29 @@ def test_each_sample_is_coded_by_itself_and_no_worse_than_from_scratch(X, other,
     start = strategy.from_scratch(new, D, D @ D.T)
     mine, theirs = (values(new.astype(float), D.astype(float), some, model.penalty_) for some in (codes, start))
     assert np.all(mine <= theirs * (1 + 1e-6))
+
+
+@pytest.mark.parametrize(("atoms", "features"), [(40, 30), (8, 5), (100, 12)])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_with_a_penalty_no_code_is_worse_than_that_of_orthogonal_matching_pursuit(atoms, features, dtype):
+    rng = np.random.default_rng(atoms)
+    Y, D = (rng.normal(size=(size, features)).astype(dtype) for size in (400, atoms))
+    D /= np.linalg.norm(D, axis=1, keepdims=True)
+    for penalty in (0.003 * features, 0.03 * features):
+        codes = encoded(Rows(Y), D, Coder(penalty), Workers(1))
+        pursuit = greedy(Y, D, D @ D.T, stop=penalty, penalty=penalty, cap=min(D.shape)).csr(atoms)
+        mine, theirs = (values(Y.astype(float), D.astype(float), some, penalty) for some in (codes, pursuit))
+        assert np.all(mine <= theirs * (1 + 1e-5))
+
+
+def test_nor_where_atoms_that_are_short_nearly_depend_on_each_other():
+    rng = np.random.default_rng(1957)
+    D = rng.normal(size=(8, 5))
+    D *= rng.random((8, 1)) / np.linalg.norm(D, axis=1, keepdims=True)
+    Y, penalty = rng.normal(size=(3000, 5)), 0.02
+    codes = encoded(Rows(Y), D, Coder(penalty), Workers(1))
+    pursuit = greedy(Y, D, D @ D.T, stop=penalty, penalty=penalty, cap=5).csr(8)
+    assert np.all(values(Y, D, codes, penalty) <= values(Y, D, pursuit, penalty) * (1 + 1e-9))
 
 
 SCALED = (load_iris().data - load_iris().data.mean(0)) / load_iris().data.std(0)

@@ -95,6 +95,28 @@ def test_a_coupling_that_lies_about_its_step_is_found_out(sentence, monkeypatch)
     assert any(visit.fault is not None and sentence in visit.fault for visit in result.state.visits)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("size", [0.3, 1e-6, 700.0])
+def test_a_step_that_has_become_as_short_as_rounding_is_no_lie(dtype, size):
+    X = np.full((40, 3), size, dtype)  # each step is a tenth of the one before
+    for sweeps in range(6, 17):
+        model = L0DictionaryLearning(
+            1, penalty=0.003 * size**2, solver="palm", constraint="ball", tol=0, max_iter=sweeps, random_state=0
+        )
+        assert model.fit(X).certificate_.holds, model.certificate_.reason
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("seed", [2, 3, 6])
+def test_nor_is_one_that_rounding_takes_back(dtype, seed):
+    X = (np.random.default_rng(seed).random((40, 3)) < 0.4).astype(dtype)
+    for sweeps in (60, 100):
+        model = L0DictionaryLearning(
+            1, penalty=1e-9, solver="palm", constraint="ball", tol=0, max_iter=sweeps, random_state=0
+        )
+        assert model.fit(X).certificate_.holds, model.certificate_.reason
+
+
 def batched():
     rng = np.random.default_rng(0)
     H = BatchedFactorization(rng.normal(size=(9, 5)), [slice(0, 4), slice(4, 9)])

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import zarr
 from chunks import lazy, planted
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, vstack
 
 import tecu
 from tecu import arrays, stop, terms
@@ -335,6 +335,57 @@ def test_the_names_of_a_data_frame_of_dask_are_kept_and_compared(tmp_path):
     assert not hasattr(model, "feature_names_in_")
     with pytest.warns(UserWarning, match="fitted without feature names"):
         model.transform(frame_of(X, ["a", "b", "c"]))
+
+
+@pytest.mark.parametrize(("n_components", "n_nonzero"), [(12, 5), (12, 100), (2, 1)])
+def test_codes_of_any_number_of_atoms_can_be_used(n_components, n_nonzero, tmp_path):
+    X = np.random.default_rng(0).normal(size=(30, 3))  # codes of more atoms than features end by gradient steps
+    model = L0DictionaryLearning(n_components, n_nonzero=n_nonzero, max_iter=2, random_state=0)
+    codes = model.fit(iter(np.split(X, 2))).codes_
+    W = vstack(list(codes)).toarray()
+    assert codes.nnz == np.count_nonzero(W) == codes.usage().sum()
+    assert np.max(np.count_nonzero(W, axis=1)) <= n_nonzero
+    misfit = X - W @ model.components_
+    np.testing.assert_allclose(model.objective_, 0.5 * np.sum(misfit**2), rtol=1e-9, atol=1e-13)
+    codes.to_zarr(tmp_path / "codes.zarr")
+    np.testing.assert_array_equal(read_codes(tmp_path / "codes.zarr").toarray(), W)
+
+
+class Frame:
+    """A data frame in memory, by all of it that is used."""
+
+    def __init__(self, X, columns):
+        self.X, self.columns = X, columns
+
+    def __array__(self, dtype=None, copy=None):
+        return np.asarray(self.X, dtype)
+
+
+def test_an_iterator_of_data_frames_keeps_and_compares_names(recwarn):
+    X = np.random.default_rng(0).normal(size=(100, 3))
+    options = {"n_components": 2, "penalty": 0.5, "max_iter": 2, "random_state": 0}
+
+    def frames(*names, data=X):
+        return iter([Frame(part, list(own)) for part, own in zip(np.split(data, 2), names, strict=True)])
+
+    model = L0DictionaryLearning(**options).fit(frames("abc", "abc"))
+    assert list(model.feature_names_in_) == ["a", "b", "c"]
+    np.testing.assert_array_equal(
+        model.components_, L0DictionaryLearning(**options).fit(iter(np.split(X, 2))).components_
+    )
+    model.score(frames("abc", "abc"))
+    assert not recwarn.list
+    for use in (model.transform, model.score):
+        with pytest.raises(ValueError, match="column 2 is 'c', and L0DictionaryLearning was fitted with 'b' there"):
+            use(frames("acb", "acb"))
+    for use in (model.fit, model.transform):
+        with pytest.raises(ValueError, match="column 2 is 'c' in chunk 1, and 'b' in the ones before"):
+            use(frames("abc", "acb"))
+    assert list(model.feature_names_in_) == ["a", "b", "c"]
+    model.fit(frames(range(3), range(3)))
+    assert not hasattr(model, "feature_names_in_")
+    with pytest.warns(UserWarning, match="fitted without feature names"):
+        model.transform(frames("abc", "abc"))
 
 
 @pytest.mark.parametrize(("exponent", "remedy"), [(600, "divide"), (-600, "multiply")])

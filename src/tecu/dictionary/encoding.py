@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_array
 
-from tecu.arrays import inner, is_elsewhere
+from tecu.arrays import inner, is_elsewhere, is_sparse
 from tecu.dictionary.coding import Matrix
 from tecu.dictionary.embedded import DescendedCodes, strategy_of
 from tecu.dictionary.exchange import exchanged
@@ -47,7 +47,7 @@ def encoded(rows: Rows, components: Matrix, coder: Coder, team: Workers) -> Any:
     fine = gram
     if pays and D.dtype != np.float64:
         fine = team.product(D.astype(np.float64), D.T.astype(np.float64))
-    begin = strategy.from_scratch
+    begin = strategy.from_scratch if isinstance(strategy, DescendedCodes) else strategy.from_greedy
     if isinstance(strategy, DescendedCodes) and coder.n_nonzero is not None:
         begin = strategy.greedy_code  # the exchange begins with a refit
 
@@ -98,11 +98,14 @@ def objective_of(rows: Rows, square: float, codes: Any, components: Matrix, pena
     """``penalty nnz(codes) + 1/2 ||X - codes @ components||^2`` of the arrays as they are; ``square`` is ``||X||^2``.
 
     ``found`` is the same with misfits ``R`` rounded to the precision of the data, by some ``4 r ||X||``, ``r`` the unit
-    round-off: the misfit is then off by a share of ``8 r ||X|| / ||R||``. Where that is next to nothing it is taken.
+    round-off: the misfit is then off by a share of ``8 r ||X|| / ||R||``. Where that is next to nothing it is taken. Of
+    sparse samples it may be a difference of sums as large as ``||X||^2``, and off by that ratio once more.
     """
     half_square = max(0.0, found - penalty * int(codes.nnz))
-    rounding = 4 * float(np.finfo(components.dtype).eps) * math.sqrt(0.5 * square)
-    if rounding <= NEXT_TO_NOTHING * math.sqrt(half_square):
+    rounding, least = 4 * float(np.finfo(components.dtype).eps) * math.sqrt(0.5 * square), math.sqrt(half_square)
+    if is_sparse(rows.X):
+        rounding, least = rounding * math.sqrt(0.5 * square), half_square
+    if rounding <= NEXT_TO_NOTHING * least:
         return found
     return penalty * int(codes.nnz) + math.fsum(half_misfits(rows, codes, components))
 

@@ -102,7 +102,8 @@ class L0DictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         first asked for (``save`` asks, too), and the model holds ``X`` until then; if ``X`` was changed meanwhile it is
         NaN, with a warning. Both name blocks: ``D`` is the dictionary, ``W0`` the codes of the first samples, ``W1``
         those of the next, and so on, for the solver ``"auto"`` cuts the codes into blocks of about equally many
-        samples. For the other solvers, and for data in chunks, all codes are one block, ``W``.
+        samples. For the other solvers, and for data in chunks, all codes are one block, ``W``. ``history_["seconds"]``
+        counts from the first sweep: the loose passes of ``init="greedy"``, which come before it, are not in it.
     n_replaced_
         Dead or double atoms that were replaced in the loose passes.
 
@@ -164,7 +165,7 @@ class L0DictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         ``distributed.Client`` is at work. Chunks are coded by Dask, on the client's workers or on threads; the codes
         stay there, and ``codes_`` stands for them. A fit that is broken off leaves the model as it was.
         """
-        for name in PAST:
+        for name in (*PAST, "certificate_summary_"):  # the last is of the file that a model came from
             self.__dict__.pop(name, None)
         if is_chunked(X):
             from tecu.dictionary.chunked import fitting

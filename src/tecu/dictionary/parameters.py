@@ -117,11 +117,21 @@ def asked_atoms(model: Any, rows: Rows) -> int:
 
 
 def _checked_coder(model: Any, rows: Rows, m: int, fitted: float | None) -> Coder:
-    bound = np.inf if model.code_bound is None else float(model.code_bound)
+    bound = np.inf if model.code_bound is None else _held(float(model.code_bound), rows.dtype)
     lower = 0.0 if model.positive else -bound
     if model.n_nonzero is not None:
         return Coder(0.0, min(int(model.n_nonzero), m), lower, bound)
     return Coder(_penalty(model, rows, fitted), None, lower, bound)
+
+
+def _held(bound: float, dtype: np.dtype[Any]) -> float:
+    """The largest number of a precision that is within a bound: codes rounded to it are, too.
+
+    >>> _held(0.1, np.dtype(np.float64)), _held(0.1, np.dtype(np.float32)) < 0.1
+    (0.1, True)
+    """
+    nearest = dtype.type(min(bound, np.finfo(dtype).max))
+    return float(nearest if float(nearest) <= bound else np.nextafter(nearest, dtype.type(0))) or bound
 
 
 def _penalty(model: Any, rows: Rows, fitted: float | None) -> float:

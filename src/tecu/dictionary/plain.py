@@ -61,7 +61,7 @@ def is_settled(G: Matrix, c: Matrix, w: Matrix, penalty: float) -> bool:
 def descend(
     G: Matrix, c: Matrix, w: Matrix, penalty: float, cap: int, lower: float, upper: float, moves: int
 ) -> Matrix:
-    """Exact coordinate moves, always the one that lowers ``q`` most; a refit, once a support, before a value changes."""
+    """Exact coordinate moves, always the one that lowers ``q`` most; before values change a refit, once a support."""
     w, is_refitted = w.copy(), False
     for _ in range(moves):
         here, best, place, target = value(G, c, w, penalty), 1e-12, -1, 0.0

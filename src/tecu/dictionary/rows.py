@@ -61,7 +61,10 @@ class Rows:
         return [slice(a, min(a + size, len(self))) for a in range(0, len(self), size)]
 
     def square(self) -> float:
-        """``||X||^2``, summed in float64."""
+        """``||X||^2``, summed in float64; sparse samples, which may be very wide, stay sparse."""
+        if arrays.is_sparse(self.X):
+            values = arrays.canonical(self.X).data.astype(self.dtype, copy=False)
+            return inner(values, values)
         return float(sum(inner(block, block) for block in (self[piece] for piece in self.pieces())))
 
 

@@ -37,7 +37,12 @@ def is_frame_of_dask(X: Any) -> bool:
 
 def feature_names(X: Any) -> Any:
     """The columns of a Dask data frame if they have names, else ``None``: scikit-learn sees those in memory only."""
-    names = list(getattr(X, "columns", ())) if is_frame_of_dask(X) else []
+    return names_of(X) if is_frame_of_dask(X) else None
+
+
+def names_of(frame: Any) -> Any:
+    """The columns of any data frame if they have names, else ``None``; an array has none."""
+    names = list(getattr(frame, "columns", ()))
     named = [isinstance(name, str) for name in names]
     if any(named) and not all(named):
         other = names[named.index(False)]
@@ -48,12 +53,12 @@ def feature_names(X: Any) -> Any:
     return np.array(names, dtype=object) if any(named) else None
 
 
-def compare_names(model: Any, X: Any) -> None:
+def compare_names(model: Any, names: Any) -> None:
     """Refuse data in chunks with other names than those of ``fit``; warn, as scikit-learn does, if only one has names.
 
     How many features there are is looked at elsewhere.
     """
-    known, names = getattr(model, "feature_names_in_", None), feature_names(X)
+    known = getattr(model, "feature_names_in_", None)
     who = type(model).__name__
     if known is None and names is not None:
         warnings.warn(f"X has feature names, but {who} was fitted without feature names", stacklevel=5)

@@ -168,9 +168,10 @@ class ProxLinear:
         if not excess <= slack:
             return f"the coupling's own prox-linear step of block {sub.block!r} is not a minimiser, by {excess:.3g}"
         slope = arrays.inner(gradient, step.u - sub.previous)
+        longest = max(move, step.move)  # the claims may be of ``u`` before it was rounded, perhaps to ``previous``
         for name, said, true, room in (
-            ("slope", step.slope, slope, 1e-3 * abs(slope) + 64 * sub.rounding(step.tau) * move),
-            ("move", step.move, move, 1e-3 * move),
+            ("slope", step.slope, slope, 1e-3 * abs(slope) + 64 * sub.rounding(step.tau) * longest),
+            ("move", step.move, move, 1e-3 * move + 8 * r * arrays.norm(step.u)),
         ):
             if not abs(said - true) <= room:
                 return f"the coupling claimed a wrong {name} of block {sub.block!r}: {said:.6g} instead of {true:.6g}"

@@ -120,6 +120,7 @@ def fit(model: Any, X: Any) -> float:
         )
     names = feature_names(X)
     samples = Samples.of(X, model.dtype)
+    names = samples.names if names is None else names
     random = check_random_state(model.random_state)
     seed = int(random.randint(np.iinfo(np.int32).max))
     atoms = samples.shape[1] if model.n_components is None else int(model.n_components)
@@ -153,7 +154,8 @@ def fit(model: Any, X: Any) -> float:
 
 def _keep(model: Any, solver: Solver, result: Result, checked: Checked, replaced: int) -> None:
     model.components_ = np.ascontiguousarray(result.z["D"].T)
-    model.codes_ = result.z["W"]
+    held = result.z["W"]  # after a prox-gradient step, and at the start, it is no more than what the solver needs
+    model.codes_ = Codes(samples=held.samples, atoms=held.shape[1], node=held.node, **held.facts)
     model.penalty_, model.n_replaced_ = checked.coder.penalty, replaced
     model.objective_ = float(solver.problem.value(result.z))
     model.n_iter_, model.history_, model.status_ = result.iterations, result.history, result.status
@@ -166,8 +168,10 @@ def _keep(model: Any, solver: Solver, result: Result, checked: Checked, replaced
 def transform(model: Any, X: Any, out: Any = None) -> Any:
     """Codes of data in chunks, made and kept by the workers; written to the zarr store ``out`` where given."""
     if not isinstance(X, Iterator):  # whether its chunks have names is not known yet
-        compare_names(model, X)
+        compare_names(model, feature_names(X))
     samples = Samples.of(X, model.components_.dtype)
+    if samples.names is not None:
+        compare_names(model, samples.names)
     m, n = model.components_.shape
     if samples.shape[1] != n:
         raise ValueError(

@@ -23,7 +23,7 @@ import numpy as np
 
 from tecu.dictionary.coding import Matrix
 from tecu.dictionary.parameters import kept_precision
-from tecu.dictionary.validation import is_frame_of_dask, require_all_entries
+from tecu.dictionary.validation import is_frame_of_dask, names_of, require_all_entries
 from tecu.extras import how_to_get
 
 CHUNK_BYTES = 32 << 20
@@ -143,6 +143,8 @@ class Samples:
     ((5, 2), (2, 3))
     """
 
+    names: Any = None  # of the features, where the chunks of an iterator have any
+
     def __init__(self, sources: Sequence[Any], rows: Iterable[int], features: int, dtype: Any) -> None:
         filled = [(source, int(count)) for source, count in zip(sources, rows, strict=True) if count]
         self.sources, self.rows = [source for source, _ in filled], tuple(count for _, count in filled)
@@ -236,7 +238,7 @@ def _spooled(X: Iterator[Any], folder: Path) -> Samples:
     sources: list[Any] = []
     rows: list[int] = []
     kinds: set[np.dtype[Any]] = set()
-    features = None
+    features = names = None
     for number, chunk in enumerate(X):
         require_all_entries(chunk)
         values = np.asarray(chunk.toarray() if hasattr(chunk, "toarray") else chunk)
@@ -245,6 +247,14 @@ def _spooled(X: Iterator[Any], folder: Path) -> Samples:
         samples, width = _matrix(values.shape, values.dtype)
         if features not in (None, width):
             raise ValueError(f"chunk {number} of X has {width} features, the ones before have {features}")
+        found = names_of(chunk)
+        names = found if names is None else names
+        if found is not None and any(other := found != names):
+            column = int(np.argmax(other))
+            raise ValueError(
+                f"the chunks of X must have one order of features: column {column + 1} is {found[column]!r} in chunk "
+                f"{number}, and {names[column]!r} in the ones before"
+            )
         features = width
         path = folder / f"{number:08}.bin"
         np.ascontiguousarray(values).tofile(path)
@@ -253,7 +263,9 @@ def _spooled(X: Iterator[Any], folder: Path) -> Samples:
         kinds.add(values.dtype)
     if features is None:
         raise ValueError("X is an iterator without samples; at least one is required")
-    return Samples(sources, rows, features, np.result_type(*kinds))
+    spooled = Samples(sources, rows, features, np.result_type(*kinds))
+    spooled.names = names
+    return spooled
 
 
 def _of_dask(X: Any) -> Samples:
