@@ -19,7 +19,6 @@ from tecu.dictionary.coding import Matrix, descend, greedy, polished, tile_heigh
 from tecu.dictionary.exchange import better_rows
 from tecu.dictionary.online import Coder
 from tecu.dictionary.sweeps import bend_between_halves, sweep, sweep_in_halves
-from tecu.dictionary.totals import misfits_of
 from tecu.inexact import Candidate, Numbers
 from tecu.subproblem import SubProblem
 
@@ -67,16 +66,11 @@ class PolishedCodes:
         return polished(Y, D, gram, penalty=self.penalty, cap=self.cap).codes.csr(len(D))
 
     def from_greedy(self, Y: Matrix, D: Matrix, gram: Matrix) -> Any:
-        """The better of these and of greedy codes that are polished.
+        """The best of these, of greedy codes, and of greedy codes that are polished.
 
         From none, atoms are dropped before others have come in, which may end higher than the greedy code.
         """
-        start = greedy(Y, D, gram, stop=self.penalty, penalty=self.penalty, cap=self.cap).csr(len(D))
-        found = polished(Y, D, gram, start, penalty=self.penalty, cap=self.cap, restart=2).codes.csr(len(D))
-        # Of atoms that nearly depend on each other a refit in their order may leave out others than the pursuit did.
-        both = found, start
-        values = (0.5 * misfits_of(Y, some, D)[1] + self.penalty * np.diff(some.indptr) for some in both)
-        return better_rows(*both, *values)
+        return polished(Y, D, gram, penalty=self.penalty, cap=self.cap, restart=3).codes.csr(len(D))
 
 
 @dataclass(frozen=True)

@@ -179,24 +179,28 @@ def _code_tile(
             c[old[s]] += shift * old_values[s]
         before = _value_at(G, shift, c, old, old_values, begin, end, penalty)
         held = min(cap, end - begin)
-        t, inserted, value, fixed = np.int64(0), np.int64(1), 0.0, False
-        for attempt in range(2):  # one place that calls the polish: it is compiled into each
-            size = np.int64(held)
+        t, t2, inserted, value, fixed = np.int64(-1), np.int64(0), np.int64(1), 0.0, False
+        for attempt in range(4):  # one place that calls the polish: it is compiled into each
+            size = np.int64(0)
             if attempt == 0:
                 if held == 0:
                     continue
+                size = np.int64(held)
                 for s in range(held):
                     s2[s] = old[begin + s]
-            else:
+            elif attempt == 1:
                 if held > 0 and (restart == 0 or (restart == 1 and inserted == 0)):
                     break
-                size = np.int64(0)
+            elif restart < 3:
+                break
+            elif attempt == 3:
+                size = t2  # s2 is where the pursuit has ended
             t2, inserted, value2, fixed2 = _polish_one(
-                G, shift, c, work, bits, mask, stop, penalty, cap, floor, polish, s2, size, inverse, w2, g, v,
-                values[place:],
+                G, shift, c, work, bits, mask, stop, penalty, cap, floor, polish and attempt != 2, s2, size, inverse,
+                w2, g, v, values[place:],
             )  # fmt: skip
-            if attempt == 0 or value2 < value or held == 0:
-                t, value, fixed = t2, value2, fixed2
+            if t < 0 or value2 < value:
+                t, value, fixed = t2, value2, fixed2 and attempt != 2
                 for s in range(t):
                     s1[s], w[s] = s2[s], w2[s]
         place = _write(s1, w, t, indices, values, place)
@@ -247,13 +251,13 @@ def codes_of(
     Correlations ``c = D y + shift old`` are made here, by BLAS at ``gemm``: a thread that makes them by NumPy asks for
     the interpreter's lock at every tile. They are not made of samples that the old code, or none, leaves too little of
     (:func:`tecu.dictionary.kernels_refit._settle_one`), unless it is to begin from none, too. ``restart`` 0: from none
-    only where there is no old support; 1: also where an atom came in; 2: always. ``some`` and ``tile`` are scratch for
-    samples that are gathered and for correlations of the largest tile, from
-    :func:`tecu.dictionary.coding.room_for_correlations`; ``work`` is one row of ``tile``, ``bits`` the same memory as
-    integers; ``numbers`` and ``supports`` are scratch too, ``cap + 4`` and 2 rows of ``cap``. For each row of ``tile``
-    there is room for ``cap`` ``indices`` and ``values``. The codes of this call are written one after the other,
-    sorted, without zeros; sample ``p`` ends at ``ends[p]``. Of tile ``i``, ``places[i]`` gets ``own`` and where its
-    first sample begins, ``changes[i]`` the change of ``q`` and how many codes are settled.
+    only where there is no old support; 1: also where an atom came in; 2: always; 3: always, and by greedy pursuit too,
+    both as it ends and polished. ``some`` and ``tile`` are scratch for samples that are gathered and for correlations
+    of the largest tile, from :func:`tecu.dictionary.coding.room_for_correlations`; ``work`` is one row of ``tile``,
+    ``bits`` the same memory as integers; ``numbers`` and ``supports`` are scratch too, ``cap + 4`` and 2 rows of
+    ``cap``. For each row of ``tile`` there is room for ``cap`` ``indices`` and ``values``. The codes of this call are
+    written one after the other, sorted, without zeros; sample ``p`` ends at ``ends[p]``. Of tile ``i``, ``places[i]``
+    gets ``own`` and where its first sample begins, ``changes[i]`` the change of ``q`` and how many codes are settled.
 
     Without ``polish``, and from no old codes: greedy pursuit, which ends at ``cap`` atoms, when the next gain is at
     most ``stop``, or when the next atom is within ``floor`` of the span of those chosen.
