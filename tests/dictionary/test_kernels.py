@@ -3,7 +3,7 @@
 import os
 import subprocess
 import sys
-from itertools import islice, pairwise
+from itertools import islice
 
 import numpy as np
 import pytest
@@ -16,9 +16,7 @@ from tecu.dictionary.coupling import BatchedFactorization
 from tecu.dictionary.embedded import ColumnSweeps
 from tecu.dictionary.judged import Judged, Worst
 from tecu.dictionary.kernels_atoms import SPARSE_TOTALS, share_filled
-from tecu.dictionary.online import Coder
 from tecu.dictionary.replacement import free_slots, replace_atoms
-from tecu.dictionary.rows import Rows
 from tecu.dictionary.workers import Workers
 from tecu.inexact import estimate
 
@@ -434,22 +432,6 @@ def test_kernels_just_compiled_and_loaded_from_disk_give_the_same_bits(tmp_path)
     assert answers[0].stdout == answers[1].stdout
 
 
-@pytest.mark.parametrize(("samples", "atoms"), [(1, 5), (300, 500), (4000, 600), (10000, 900), (16000, 1600)])
-def test_a_loose_pass_takes_all_of_a_few_samples(samples, atoms):
-    count, seen = online.batches_of_a_pass(samples, atoms)
-    assert seen == samples
-    assert samples / count >= min(samples, online.SMALLEST_BATCH) / 2
-
-
-@pytest.mark.parametrize("atoms", [1, 30, 200, 3000])
-def test_a_loose_pass_takes_as_many_of_any_more(atoms):
-    taken = {online.batches_of_a_pass(samples, atoms) for samples in (10**6, 10**7, 10**8)}
-    assert len(taken) == 1
-    ((count, seen),) = taken
-    assert seen == max(online.SAMPLES_AN_ATOM * atoms, online.LEAST_SAMPLES)
-    assert abs(seen / count / max(online.BATCH * atoms, online.SMALLEST_BATCH) - 1) < 0.1
-
-
 @pytest.mark.parametrize("samples", [1, 999, 1600, 4000, 16000, 10**6])
 @pytest.mark.parametrize("atoms", [1, 200, 600, 3000])
 def test_blocks_of_codes_are_worth_a_visit_and_two_are_better_than_one(samples, atoms):
@@ -457,31 +439,6 @@ def test_blocks_of_codes_are_worth_a_visit_and_two_are_better_than_one(samples, 
     least = max(solvers.LEAST_BATCH * atoms, solvers.SMALLEST_BATCH)
     assert count == 1 or samples / count >= 0.75 * least  # numbers of blocks are rounded
     assert (count > 1) == (samples > 1.5 * least)
-
-
-def test_each_loose_pass_looks_at_other_samples(monkeypatch):
-    monkeypatch.setattr(online, "LEAST_SAMPLES", 128)
-    monkeypatch.setattr(online, "SAMPLES_AN_ATOM", 1)
-    monkeypatch.setattr(online, "FEW_BATCHES", 2)
-    passes = []
-
-    class Watched(Rows):
-        def __getitem__(self, chosen):
-            found = super().__getitem__(chosen)
-            passes.append(found[:, 0])
-            return found
-
-    X = np.random.default_rng(0).normal(size=(2000, 4))
-    rows = Watched(X)
-    online.loose_start(
-        rows, X[:10] / np.linalg.norm(X[:10], axis=1, keepdims=True), Coder(0.1), np.random.RandomState(0)
-    )
-    looked = [
-        set(np.concatenate(passes[i : i + 2])) for i in range(1, len(passes), 2)
-    ]  # the first look is at the scale
-    assert len(looked) == 4
-    assert all(100 <= len(seen) < 200 for seen in looked)
-    assert all(len(a & b) < 40 for a, b in pairwise(looked))
 
 
 @pytest.mark.parametrize("count", [1, 10, 200])

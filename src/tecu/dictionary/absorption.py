@@ -50,23 +50,17 @@ class Room:
             for _ in range(threads)
         ]
         self._for_codes: list[tuple[Matrix, ...]] = [(np.empty((0, n)), np.empty((0, m)))] * threads
-        self._codes = np.empty(0, np.int32), np.empty(0, np.int32), np.empty(0, number)
+        self._codes = np.empty(0, np.int32), np.empty(0, number)
 
     def fits(self, D: Matrix, threads: int) -> bool:
         """Whether it is for such a dictionary and so many threads."""
         halves = self.halves
         return halves.dtype == D.dtype and halves.shape == (2 * len(D), D.shape[1]) and len(self._for_sweeps) == threads
 
-    def for_codes(self, samples: int, cap: int) -> tuple[Matrix, ...]:
-        """Where codes end, their indices and values, with room for ``cap`` of each sample."""
-        ends, indices, values = self._codes
-        if len(ends) < samples or len(indices) < samples * cap:
-            room = max(len(indices), samples * cap)
-            self._codes = (
-                np.empty(max(len(ends), samples), np.int32),
-                np.empty(room, np.int32),
-                np.empty(room, values.dtype),
-            )
+    def for_codes(self, samples: int, cap: int) -> tuple[Matrix, Matrix]:
+        """The indices and values of codes, with room for ``cap`` of each sample."""
+        if len(self._codes[0]) < samples * cap:
+            self._codes = np.empty(samples * cap, np.int32), np.empty(samples * cap, self._codes[1].dtype)
         return self._codes
 
     def of_thread(self, thread: int, height: int, cap: int, bits: Any) -> tuple[Matrix, ...]:
@@ -114,13 +108,14 @@ class Absorption:
         self._glances, self._room, self._mask = team.glances, room, sign_mask(D.dtype.type, batch.positive)
         self.misfits = np.empty((samples if judges else 0, n), D.dtype)
         self.squares, self.energy = np.empty(len(self.misfits)), np.empty(m)
+        self._ends, self._last = np.empty(samples, np.int32), [tile.stop - 1 for tile in tiles]
         before = (earlier._done, earlier._jobs) if earlier else (_NONE, 0)
         self._given = (
             address_of_gemm(D.itemsize), address_of_syrk(D.itemsize), batch.samples, D, room.gram, A, B, float(keep),
             float(weight), ball, *map(float, bounds), self._mask, float(batch.stop), cap, PIVOT,
             np.zeros(samples + 1, np.int32), _edges(strips), _edges(tiles), _edges(parts),
-            *room.for_codes(samples, cap), room.halves, room.few_pairs, self.energy, self.misfits, self.squares,
-            *before, np.zeros(1, np.int64), self._done,
+            self._ends, *room.for_codes(samples, cap), room.halves, room.few_pairs, self.energy, self.misfits,
+            self.squares, *before, np.zeros(1, np.int64), self._done,
         )  # fmt: skip
 
         self._calls = [self._call(thread) for thread in range(team.count)]
@@ -131,6 +126,11 @@ class Absorption:
 
         scratch = self._room.of_thread(thread, self._height, self._cap, self._mask.dtype)
         return absorb.bound(*self._given, ALL_TAKEN if begun is None else begun, self._glances, *scratch)
+
+    @property
+    def nonzeros(self) -> int:
+        """How many entries the codes have: they begin anew with each tile."""
+        return int(np.sum(self._ends[self._last]))
 
     @property
     def is_done(self) -> bool:

@@ -22,9 +22,9 @@ from tecu.dictionary.chunked.samples import is_chunked
 from tecu.dictionary.coding import Matrix
 from tecu.dictionary.encoding import decoded, encoded, half_misfits, objective_of, score_of
 from tecu.dictionary.late_residual import with_late_residual
-from tecu.dictionary.online import loose_start
-from tecu.dictionary.parameters import Checked, checked_parameters, start_dictionary
-from tecu.dictionary.partial import absorb_batch, check_batch, first_atoms, require_one_batch
+from tecu.dictionary.loose import Start, start_of
+from tecu.dictionary.parameters import Checked, checked_parameters
+from tecu.dictionary.partial import absorb_batch, check_batch, first_start, require_one_batch
 from tecu.dictionary.resumption import Origin, SavedFit, digest_of_init, run_saving, saved_fit
 from tecu.dictionary.rows import Rows
 from tecu.dictionary.solvers import Plan, plan
@@ -104,6 +104,11 @@ class L0DictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         those of the next, and so on, for the solver ``"auto"`` cuts the codes into blocks of about equally many
         samples. For the other solvers, and for data in chunks, all codes are one block, ``W``. ``history_["seconds"]``
         counts from the first sweep: the loose passes of ``init="greedy"``, which come before it, are not in it.
+    start_history_
+        The columns of these loose passes, a row for each, or for each part of one where there are one or two:
+        ``seconds`` from their beginning; ``value``, the objective, each sample with its loose code and the atoms that
+        it was coded with (it may rise, and no certificate covers it; where a part of the samples is looked at, it is
+        scaled to all); ``nonzeros`` a sample; atoms ``replaced``. Without such passes there are no rows.
     n_replaced_
         Dead or double atoms that were replaced in the loose passes.
 
@@ -199,18 +204,15 @@ class L0DictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         if saved is not None:
             saved.require(init, checked.n_components)
             start: Any = saved.state
-            self.n_replaced_ = saved.origin.replaced
+            begun = Start(saved.state.z["D"].T, saved.origin.stages)
             log.info("resuming from %s at iteration %d", self.checkpoint, start.t)
         else:
-            D, self.n_replaced_ = start_dictionary(checked, rows, random), 0
-            if checked.is_greedy:
-                D, self.n_replaced_ = loose_start(
-                    rows, D, checked.coder, random, ball=checked.ball, team=team, passes=self.max_iter
-                )
-            start = planned.start(D)
+            begun = start_of(checked, rows, random, passes=self.max_iter, team=team, verbose=bool(self.verbose))
+            start = planned.start(begun.D)
+        self.n_replaced_, self.start_history_ = begun.replaced, begun.history
         if self.checkpoint is None:
             return planned.solver.run(start, planned.rule, callbacks, progress=bool(self.verbose))
-        origin = Origin(self.n_replaced_, planned.solver.seed, init)
+        origin = Origin(begun.stages, planned.solver.seed, init)
         return run_saving(planned, start, callbacks, bool(self.verbose), Path(self.checkpoint), origin)
 
     def _keep(self, planned: Plan, result: Result, checked: Checked, rows: Rows) -> None:
@@ -240,8 +242,8 @@ class L0DictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         checked = checked_parameters(self, rows, None if first else self.penalty_)
         check_batch(self, rows, checked, first)
         if first:
-            self.components_, self.n_replaced_ = first_atoms(self, rows, checked)
-            self.n_iter_ = 0
+            begun = first_start(self, rows, checked)
+            self.components_, self.n_replaced_, self.n_iter_ = begun.D, begun.replaced, 0
         else:
             doubt_first_batch(self, rows)  # before anything is learned: a warning may be an error
         absorb_batch(self, rows, checked)

@@ -11,15 +11,26 @@ from tecu.dictionary.coding import Matrix
 
 
 class Judged:
-    """How samples do with their codes: the energy of each atom, and the largest misfits."""
+    """How samples do with their codes: what is left of them, the energy of each atom, and the largest misfits.
 
-    def __init__(self, D: Matrix) -> None:
-        self.energy, self._worst = np.zeros(len(D)), Worst(len(D), D.shape[1], D.dtype)
+    Each sample is judged with the atoms that it was coded with. Misfits are kept only where ``worst`` are asked for.
+    """
+
+    def __init__(self, D: Matrix, worst: bool = True) -> None:
+        self.samples, self.nonzeros, self.square, self.energy = 0, 0, 0.0, np.zeros(len(D))
+        self._worst = Worst(len(D) if worst else 0, D.shape[1], D.dtype)
 
     def add(self, absorption: Absorption) -> None:
-        """See what atoms were used for in a batch, and which of its misfits are among the largest."""
+        """See how the samples of a batch do, what atoms were used for in it, and which of its misfits are largest."""
+        self.samples += len(absorption.squares)
+        self.nonzeros += absorption.nonzeros
+        self.square += float(np.sum(absorption.squares))
         self.energy += absorption.energy
         self._worst.add(absorption.misfits, absorption.squares)
+
+    def mean_objective(self, penalty: float) -> float:
+        """``penalty ||w||_0 + 1/2 ||y - w D||^2`` of a sample, on the average."""
+        return (penalty * self.nonzeros + 0.5 * self.square) / max(self.samples, 1)
 
     def largest_misfits(self) -> tuple[Matrix, Matrix]:
         """As many as there are atoms, the largest first, and their squares."""
@@ -35,6 +46,8 @@ class Worst:
     def add(self, residuals: Matrix, squares: Matrix) -> None:
         """Look at some more, with their squared lengths. Only those that get in are copied."""
         count = len(self._squares)
+        if not count:
+            return
         rows = np.flatnonzero(squares > self._squares.min())
         found = np.concatenate([self._squares, squares[rows]])
         kept = np.zeros(len(found), dtype=bool)

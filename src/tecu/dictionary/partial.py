@@ -12,7 +12,8 @@ from sklearn.utils import check_random_state
 
 from tecu.arrays import is_elsewhere
 from tecu.dictionary.coding import Matrix
-from tecu.dictionary.online import HEAVIEST, LEAST_SAMPLES, SAMPLES_AN_ATOM, OnlineDictionary, loose_start
+from tecu.dictionary.loose import LEAST_SAMPLES, SAMPLES_AN_ATOM, Start, start_of
+from tecu.dictionary.online import HEAVIEST, OnlineDictionary
 from tecu.dictionary.parameters import Checked, asked_atoms, start_dictionary
 from tecu.dictionary.rows import Rows
 from tecu.dictionary.solvers import require_range
@@ -24,7 +25,7 @@ MEMORY = 20.0
 ENOUGH = 4
 """Samples an atom from which on loose passes over a first batch teach its atoms something."""
 
-OF_A_RUN = ("codes_", "objective_", "certificate_", "certificate_summary_", "history_", "status_")
+OF_A_RUN = ("codes_", "objective_", "certificate_", "certificate_summary_", "history_", "start_history_", "status_")
 """What ``fit`` says of its own dictionary, and no other."""
 
 
@@ -49,14 +50,13 @@ def check_batch(model: Any, rows: Rows, checked: Checked, first: bool) -> None:
         raise ValueError("penalty='auto' cannot be chosen from a first batch of zeros; give a number")
 
 
-def first_atoms(model: Any, rows: Rows, checked: Checked) -> tuple[Matrix, int]:
-    """The atoms that a first batch is coded with, and how many were replaced; found as ``fit`` finds its start."""
+def first_start(model: Any, rows: Rows, checked: Checked) -> Start:
+    """Where a first batch starts, found as ``fit`` finds it."""
     random = check_random_state(model.random_state)
-    D = start_dictionary(checked, rows, random)
-    if not checked.is_greedy or len(rows) < ENOUGH * len(D):
-        return D, 0
+    if len(rows) < ENOUGH * checked.n_components:
+        return Start(start_dictionary(checked, rows, random))
     with workers(checked.threads) as team:
-        return loose_start(rows, D, checked.coder, random, ball=checked.ball, team=team, passes=model.max_iter)
+        return start_of(checked, rows, random, passes=model.max_iter, team=team, verbose=bool(model.verbose))
 
 
 def absorb_batch(model: Any, rows: Rows, checked: Checked) -> None:

@@ -15,6 +15,8 @@ import numpy as np
 
 from tecu.atomic import CannotWrite, reason, shown
 from tecu.checkpoint import Checkpoint, load_state
+from tecu.dictionary.coding import Matrix
+from tecu.dictionary.loose import COLUMNS
 from tecu.dictionary.parameters import Checked, start_dictionary
 from tecu.dictionary.rows import Rows
 from tecu.dictionary.solvers import Plan
@@ -30,7 +32,7 @@ class Origin(NamedTuple):
     It does not make the start and the loose passes again, and without a ``random_state`` it draws another seed.
     """
 
-    replaced: int  # atoms, by the loose passes
+    stages: Matrix  # what the loose passes have told
     seed: int | None
     init: str | None  # the digest of the parameter
 
@@ -91,9 +93,11 @@ def saved_fit(path: Path | None) -> SavedFit | None:
     state = load_state(path)
     kept = state.memory.get("D", {})
     seed, init = kept.get("seed"), kept.get("init")
-    origin = Origin(
-        int(kept.get("replaced", 0)), None if seed is None else int(seed), None if init is None else str(init)
-    )
+    try:
+        stages = np.reshape(np.asarray(kept.get("stages", ()), np.float64), (-1, len(COLUMNS)))
+    except (TypeError, ValueError):
+        raise _foreign(path) from None
+    origin = Origin(stages, None if seed is None else int(seed), None if init is None else str(init))
     return SavedFit(path, state, origin)
 
 

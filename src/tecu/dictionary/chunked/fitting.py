@@ -21,8 +21,9 @@ from tecu.dictionary.chunked.store import write_parts
 from tecu.dictionary.coding import Matrix
 from tecu.dictionary.embedded import ColumnSweeps, strategy_of
 from tecu.dictionary.encoding import score_of
-from tecu.dictionary.online import Coder, loose_start
-from tecu.dictionary.parameters import Checked, check_settings, checked_parameters, start_dictionary
+from tecu.dictionary.loose import Start, start_of
+from tecu.dictionary.online import Coder
+from tecu.dictionary.parameters import Checked, check_settings, checked_parameters
 from tecu.dictionary.rows import Rows, is_tiny, require_squares
 from tecu.dictionary.solvers import SmallGain, code_term, require_range
 from tecu.dictionary.validation import compare_names, feature_names
@@ -129,11 +130,11 @@ def fit(model: Any, X: Any) -> float:
         found = survey(samples, atoms, seed)
         require_range(sum(found.squares), found.sample, atoms)
         checked = checked_parameters(model, found.sample)
-        D, replaced = start_dictionary(checked, found.sample, random), 0
-        if checked.is_greedy:
-            D, replaced = loose_start(
-                found.sample, D, checked.coder, random, ball=checked.ball, team=team, passes=model.max_iter
-            )
+        begun = start_of(
+            checked, found.sample, random, passes=model.max_iter, team=team, verbose=bool(model.verbose),
+            samples=len(samples),
+        )  # fmt: skip
+        D = begun.D
         some = found.sample[:: -(-len(found.sample) // SAMPLES_SEEN)]  # from all chunks
         weight = codes_eta(strategy_of(checked.coder, min(D.shape)), some, D, D @ D.T)
         solver = chunked_solver(
@@ -144,7 +145,7 @@ def fit(model: Any, X: Any) -> float:
         callbacks = [] if model.callback is None else [model.callback]
         solver.warns_of_rest = False
         result = solver.run(start, rule, callbacks, progress=bool(model.verbose))
-        _keep(model, solver, result, checked, replaced)
+        _keep(model, solver, result, checked, begun)
     model.n_features_in_ = samples.shape[1]
     vars(model).pop("feature_names_in_", None)  # of an earlier fit
     if names is not None:
@@ -152,11 +153,11 @@ def fit(model: Any, X: Any) -> float:
     return sum(found.squares)
 
 
-def _keep(model: Any, solver: Solver, result: Result, checked: Checked, replaced: int) -> None:
+def _keep(model: Any, solver: Solver, result: Result, checked: Checked, begun: Start) -> None:
     model.components_ = np.ascontiguousarray(result.z["D"].T)
     held = result.z["W"]  # after a prox-gradient step, and at the start, it is no more than what the solver needs
     model.codes_ = Codes(samples=held.samples, atoms=held.shape[1], node=held.node, **held.facts)
-    model.penalty_, model.n_replaced_ = checked.coder.penalty, replaced
+    model.penalty_, model.n_replaced_, model.start_history_ = checked.coder.penalty, begun.replaced, begun.history
     model.objective_ = float(solver.problem.value(result.z))
     model.n_iter_, model.history_, model.status_ = result.iterations, result.history, result.status
     # The residual is asked of the workers now: they may be gone when somebody prints it.
