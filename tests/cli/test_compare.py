@@ -169,6 +169,12 @@ def test_what_cannot_be_measured_or_enhanced_ends_with_a_sentence(folder, capsys
     assert "dark.png could not be enhanced: TypeError" in capsys.readouterr().err
 
 
-def test_a_page_may_lie_in_the_folder_that_the_run_makes(folder):
-    assert main(["enhance", "dark.png", "-o", "made/", "--report", "made/page.html"]) == 0
-    assert (folder / "made" / "page.html").stat().st_size > 0
+def test_a_page_may_lie_in_a_folder_that_the_run_makes(folder, capsys):
+    (folder / "tree" / "below").mkdir(parents=True)
+    (folder / "dark.png").rename(folder / "tree" / "below" / "dark.png")
+    for out, page in (("made", "made/below/page.html"), ("made2", "made2/page.html"), ("a/b", "a/page.html")):
+        assert main(["enhance", "tree", "-r", "-o", out, "--report", page]) == 0
+        assert (folder / page).stat().st_size > 0
+    assert main(["enhance", "tree", "-r", "-o", "made3", "--report", "made4/page.html"]) == 5
+    assert "its folder does not exist" in capsys.readouterr().err
+    assert not (folder / "made3").exists()

@@ -183,11 +183,12 @@ def _check_files(surveyed: Survey, settings: Settings, page: str | None) -> None
     if page is not None:
         if os.path.realpath(page) in set(map(os.path.realpath, written)):
             raise Unwritable(f"--report and -o both name {shown(page)}; give each a file of its own")
-        # A folder that the run is going to make for its results serves the page, too.
-        made = {os.path.abspath(os.path.dirname(path)) for path in written}
-        if any(f"{folder}{os.sep}".startswith(f"{os.path.abspath(page)}{os.sep}") for folder in made):
+        # Folders that the run is going to make for its results serve the page, too.
+        made = {f"{os.path.abspath(os.path.dirname(path))}{os.sep}" for path in written}
+        if any(folder.startswith(f"{os.path.abspath(page)}{os.sep}") for folder in made):
             raise unwritten(page, IsADirectoryError(errno.EISDIR, "is a folder"))
-        if os.path.abspath(os.path.dirname(page) or ".") in made and not os.path.isdir(os.path.dirname(page) or "."):
+        place = os.path.dirname(os.path.abspath(page))
+        if not os.path.isdir(place) and any(folder.startswith(f"{place}{os.sep}") for folder in made):
             check_place(page)
         else:
             _check_page(page, [*inputs, *surveyed.earlier], settings)
