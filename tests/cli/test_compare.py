@@ -178,3 +178,9 @@ def test_a_page_may_lie_in_a_folder_that_the_run_makes(folder, capsys):
     assert main(["enhance", "tree", "-r", "-o", "made3", "--report", "made4/page.html"]) == 5
     assert "its folder does not exist" in capsys.readouterr().err
     assert not (folder / "made3").exists()
+
+
+def test_a_run_without_a_result_writes_its_page_all_the_same(folder):
+    (folder / "bad.png").write_bytes(b"bad")
+    assert main(["enhance", "bad.png", "-o", "made/", "--report", "made/page.html"]) == 2
+    assert "bad.png is not a photo" in (folder / "made" / "page.html").read_text(encoding="utf-8")

@@ -239,6 +239,7 @@ def _write_page(page: str, outcomes: list[Outcome], settings: Settings) -> None:
     from tecu.cli.photo_page import write_photo_page
 
     try:
+        os.makedirs(os.path.dirname(os.path.abspath(page)), exist_ok=True)  # without a result the run has not made it
         write_photo_page(page, outcomes, settings)
     except OSError as error:
         raise unwritten(page, error) from error
