@@ -215,7 +215,7 @@ def _compared_runs(files: Sequence[str], failures: list[PhotoError]) -> Sections
         try:
             state = load_state(file)
         except (OSError, ValueError) as error:
-            failures.append(UnreadableFile(f"{shown(file)} could not be read as a saved run: {unread(file, error)}"))
+            failures.append(UnreadableFile(unread(file, error)))
             continue
         name = Path(as_text(file)).stem
         name = as_text(file) if name in histories else name
