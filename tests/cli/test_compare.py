@@ -169,6 +169,13 @@ def test_what_cannot_be_measured_or_enhanced_ends_with_a_sentence(folder, capsys
     assert "dark.png could not be enhanced: TypeError" in capsys.readouterr().err
 
 
+def test_a_part_that_a_method_of_ones_own_misses_gives_3(folder, capsys):
+    (folder / "lazy_method.py").write_text("def enhance(picture):\n    import no_such_module\n")
+    assert main(["enhance", "dark.png", "-o", "out.png", "--method", "lazy_method:enhance"]) == 3
+    assert main(["compare", "dark.png", "--method", "lazy_method:enhance", "-o", "page.html"]) == 3
+    assert capsys.readouterr().err.count("failed: dark.png: No module named 'no_such_module'") == 2
+
+
 def test_a_page_may_lie_in_a_folder_that_the_run_makes(folder, capsys):
     (folder / "tree" / "below").mkdir(parents=True)
     (folder / "dark.png").rename(folder / "tree" / "below" / "dark.png")

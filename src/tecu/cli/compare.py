@@ -136,6 +136,9 @@ def _compared_methods(
             results = {method: _timed(enhancer, photo) for method, enhancer in enhancers.items()}
         except EndsProgram as error:
             raise click.UsageError(str(error)) from error
+        except ImportError as error:
+            failures.append(MissingPart(f"{shown(file)}: {error}"))
+            continue
         except Exception as error:  # a method of somebody's own may raise anything
             failures.append(UnreadableFile(f"{shown(file)} could not be enhanced: {type(error).__name__}: {error}"))
             continue
