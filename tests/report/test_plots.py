@@ -43,7 +43,7 @@ def test_any_name_of_a_run_or_a_block_is_shown_as_it_is(result, name):
     assert [label.replace(r"\$", "$").strip() for label in labels] == [name, "other"]
     renamed = {column.removesuffix("_D") + f"_{name}" if column.endswith("_D") else column: values
                for column, values in dict(result.history).items()}  # fmt: skip
-    for figure in plots.every(renamed).values():
+    for figure in (*plots.every(renamed).values(), plots.compared({"a": renamed}, f"error_{name}")):
         plots.rendered(figure, "png")
 
 

@@ -162,7 +162,7 @@ def compared(
             _curve(axes, history[against], history[column], k, name)
         _fit_scale(axes, np.concatenate([history[column] for history in histories.values()]))
         axes.legend()
-        label = {"value": "Objective", "lyapunov": "Lyapunov function"}.get(column, column)
+        label = {"value": "Objective", "lyapunov": "Lyapunov function"}.get(column, _plain(column))
         return _finished(axes, f"{label} of {len(histories)} runs", against, label, whole_x=against == "iteration")
 
 
