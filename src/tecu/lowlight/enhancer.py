@@ -83,8 +83,8 @@ class Enhancer:
         An ONNX file from ``tecu train``, instead of the weights in the package; for ``"hdrnet"`` one from
         ``tecu train --network hdrnet``.
     headroom
-        How near to white (1) the gain may bring a pixel, from 0.5 to 0.99; brighter pixels are not raised. The
-        classical methods do not know it.
+        How near to white (1) the gain may bring a pixel, from 0.5 to 0.99; it does not raise brighter ones, but the
+        tone curve may. The classical methods do not know it.
 
     Examples
     --------
