@@ -61,6 +61,14 @@ def test_of_two_large_files_one_is_held_at_a_time(folder, monkeypatch):
     assert len(held) == 4
 
 
+def test_what_could_not_be_kept_stands_below_a_photo(folder):
+    Image.fromarray(DARK).quantize(16).save("palette.tif", save_all=True, append_images=[Image.fromarray(DARK)])
+    assert main(["enhance", "palette.tif", "-o", "out.tif", "--report", "page.html"]) == 0
+    page = (folder / "page.html").read_text(encoding="utf-8")
+    notes = "only the first of the file&#x27;s 2 pictures was taken; the palette became full colour"
+    assert f" Note: {notes}.</figcaption>" in page
+
+
 def test_the_page_tells_what_failed_and_how_the_others_were_made(folder):
     (folder / "bad<.png").write_bytes(b"bad")
     inputs = ["dark.png", "bad<.png", "missing.png", "mirrored.png"]

@@ -103,7 +103,8 @@ def _sections(outcome: Outcome, enhancer: Any, settings: Settings, plots: bool) 
     verdict = "" if found is None else f" The certificate of its decomposition {found.certificate.reason}"
     how = "its result was there already" if skipped else f"{outcome.seconds:.2f} s"
     title = as_text(outcome.source)
-    caption = " ".join([f"{size[0]} x {size[1]} pixels, {how}.{verdict}", *outcome.notes])
+    noted = f" Note: {'; '.join(outcome.notes)}." if outcome.notes else ""
+    caption = f"{size[0]} x {size[1]} pixels, {how}.{verdict}{noted}"
     sections = [pictures(small, reduced(after.pixels, after.metadata.icc), title=title, caption=caption)]
     if found is not None and plots:
         sections += [replace(s, title=f"{title}: {s.title}") for s in run(found.history, found.certificate)]
