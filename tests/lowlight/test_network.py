@@ -119,7 +119,7 @@ def test_a_broken_photo_is_named_before_the_training(folder, tmp_path, capsys, c
 
     (folder / "bad.png").write_bytes(content)
     assert main(["train", str(folder), "-o", str(tmp_path / "model.onnx"), *QUICK]) == 1
-    assert "bad.png' cannot be read" in capsys.readouterr().err
+    assert capsys.readouterr().err.count("bad.png") == 1
     assert not (tmp_path / "model.onnx").exists()
 
 
@@ -156,6 +156,19 @@ def test_licences_that_cannot_be_read_are_named_in_a_sentence(folder, tmp_path, 
     (folder / "licences.csv").write_bytes(content)
     assert main(["train", str(folder), "-o", str(tmp_path / "model.onnx"), *QUICK]) == 1
     assert "licences.csv' cannot be read" in capsys.readouterr().err
+
+
+def test_licences_that_the_system_refuses_are_named_once_and_without_its_number(folder, monkeypatch):
+    pytest.importorskip("torch")
+    from tecu.lowlight.training import load_photos
+
+    def closed(path, *args, **options):
+        raise PermissionError(13, "Permission denied", str(path))
+
+    (folder / "licences.csv").touch()
+    monkeypatch.setattr("pathlib.Path.open", closed)
+    with pytest.raises(ValueError, match=r"licences\.csv' cannot be read: Permission denied$"):
+        load_photos(folder)
 
 
 def test_training_leaves_out_what_enhance_leaves_out(folder):

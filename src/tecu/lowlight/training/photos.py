@@ -67,14 +67,15 @@ def _licences(path: Path) -> dict[str, dict[str, str]]:
         with path.open(newline="", encoding="utf-8-sig") as handle:  # Excel begins with a mark of the encoding
             return {row.get("file", ""): row for row in csv.DictReader(handle)}
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise ValueError(f"photos: {str(path)!r} cannot be read: {error}") from error
+        why = getattr(error, "strerror", None) or error  # the system's words without its number
+        raise ValueError(f"photos: {str(path)!r} cannot be read: {why}") from error
 
 
 def _pixels(path: Path) -> np.ndarray[Any, Any]:
     try:
         pixels = read_photo(path).pixels
-    except PhotoError as error:
-        raise ValueError(f"photos: {str(path)!r} cannot be read: {error}") from error
+    except PhotoError as error:  # which names the file
+        raise ValueError(f"photos: {error}") from error
     eight = pixels if pixels.dtype == np.uint8 else eight_bits(pixels)
     rgb = Image.fromarray(eight).convert("RGB")
     rgb.thumbnail((LONGEST_SIDE, LONGEST_SIDE), Image.Resampling.LANCZOS)
