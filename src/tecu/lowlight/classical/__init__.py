@@ -102,10 +102,10 @@ def _own_module(module: str) -> Any:
 def reason(error: BaseException) -> str:
     """What went wrong in somebody's own code, in one line.
 
-    >>> reason(ValueError("rows differ")), reason(SystemExit(2))
-    ('ValueError: rows differ', 'it ends the program, with the code 2')
+    >>> reason(ValueError("rows differ")), reason(SystemExit(2)), reason(SystemExit())
+    ('ValueError: rows differ', 'it ends the program, with the code 2', 'it ends the program')
     """
     if isinstance(error, SystemExit):
-        known = isinstance(error.code, int | str | None)  # ``builtins:exit`` takes the picture for its code
+        known = isinstance(error.code, int | str)  # ``builtins:exit`` takes the picture for its code
         return "it ends the program" + (f", with the code {error.code!r}" if known else "")
     return f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}".removesuffix(": ")
