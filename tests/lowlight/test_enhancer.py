@@ -196,6 +196,12 @@ def test_the_reflectance_of_a_pil_image_has_the_colours_of_its_result(mode):
     assert np.prod(parts.reflectance.shape) == np.prod(parts.illumination.shape) * len(colours)
 
 
+@pytest.mark.parametrize("method", ["tecu", "hdrnet"])
+def test_a_model_that_is_no_path_is_refused_by_its_name(method):
+    with pytest.raises(TypeError, match=r"^model: expected the path of an ONNX file, got bytes$"):
+        Enhancer(method, model=b"onnx")
+
+
 def test_methods_without_a_network_take_no_model(tmp_path):
     for method in ("pam", "he"):
         with pytest.raises(ValueError, match=f"method '{method}' has no network; 'tecu', 'paper' and 'hdrnet' take"):

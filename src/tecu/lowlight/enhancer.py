@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -120,6 +121,8 @@ class Enhancer:
             raise _unknown(method)
         if method == "pam" and model is not None:
             raise _without_network(method)
+        if not (model is None or isinstance(model, str | os.PathLike)):
+            raise TypeError(f"model: expected the path of an ONNX file, got {type(model).__name__}")
         self._classical = None if method in MODELS else _classical(method, model)
         self._model = model
         if model is not None and self._classical is None:
