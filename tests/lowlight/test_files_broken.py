@@ -64,6 +64,13 @@ def test_truncated(kind, share):
     assert isinstance(outcome(whole[: int(len(whole) * share)]), UnreadableFile)
 
 
+@pytest.mark.parametrize("kind", FILES)
+@pytest.mark.filterwarnings("ignore:.*:UserWarning")
+def test_of_half_a_photo_it_is_not_said_that_it_is_none(kind):
+    half = outcome(FILES[kind][: len(FILES[kind]) // 2])
+    assert "not a photo" not in str(half) or "damaged" in str(half)
+
+
 def test_empty(tmp_path):
     (tmp_path / "a.jpg").write_bytes(b"")
     with pytest.raises(UnreadableFile, match=r"a\.jpg is empty"):

@@ -62,7 +62,7 @@ def read_photo(source: Source, *, max_pixels: int = MAX_PIXELS) -> Photo:
 
     >>> read_photo(b"not a photo")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    tecu.lowlight.files.errors.UnreadableFile: <bytes> is not a photo of a kind that is read (JPEG, ...)
+    tecu.lowlight.files.errors.UnreadableFile: <bytes> is not a photo of a kind that is read (...), or it is damaged
     """
     with _opened(source) as (file, name):
         try:
@@ -169,7 +169,9 @@ def _open(file: BinaryIO, name: str) -> ImageFile.ImageFile:
             if tiff_has_floats(file):
                 raise _not_read(name, "floating-point") from error
             kinds = ", ".join(FORMATS)
-            raise UnreadableFile(f"{name} is not a photo of a kind that is read ({kinds}, HEIF, RAW)") from error
+            raise UnreadableFile(
+                f"{name} is not a photo of a kind that is read ({kinds}, HEIF, RAW), or it is damaged"
+            ) from error
         finally:
             Image.MAX_IMAGE_PIXELS = kept
 
