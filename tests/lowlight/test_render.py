@@ -27,6 +27,28 @@ def test_grid_keeps_the_mean(dtype, shape):
     assert np.abs(small.mean(axis=(0, 1)) - picture.mean(axis=(0, 1))).max() < 0.01
 
 
+@pytest.mark.parametrize("shape", [(500, 301), (113, 112), (901, 333), (1, 1000), (647, 5), (1003, 1200)])
+def test_the_grid_hardly_depends_on_the_precision(shape):
+    """Pixels on the border of two cells may count to either, and of 8 bits whole cells are averaged first."""
+    picture = gaussian_filter(np.random.default_rng(1).random((*shape, 3)), (3, 3, 0))
+    picture = (picture - picture.min()) / np.ptp(picture)
+    pixels = np.round(255 * picture).astype(np.uint8)
+    narrow = grid.shrink(pixels)
+    for wide in (pixels.astype(np.uint16) * 257, pixels / np.float32(255), pixels / 255):
+        assert np.sqrt(np.mean((grid.shrink(wide) - narrow) ** 2)) < 0.015
+
+
+@pytest.mark.parametrize("shape", [(1000, 1501), (2399, 999), (113, 7)])
+@pytest.mark.parametrize("dtype", [np.uint16, np.float32, np.float64])
+def test_the_grid_reaches_all_borders(shape, dtype):
+    """Of a ramp each cell has the value at its centre, to half a pixel."""
+    ramp = np.add.outer(np.arange(0.5, shape[0]) / shape[0], np.arange(0.5, shape[1]) / shape[1]) / 2
+    small = grid.shrink((np.repeat(ramp[..., None], 3, axis=2) * grid.whitepoint(dtype)).astype(dtype))
+    rows, columns = small.shape[:2]
+    centres = np.add.outer(np.arange(0.5, rows) / rows, np.arange(0.5, columns) / columns) / 2
+    assert np.abs(small - centres[..., None]).max() < 0.26 * (1 / shape[0] + 1 / shape[1])
+
+
 def test_enlarging_is_linear_interpolation():
     plane = np.add.outer(np.arange(5.0), 2 * np.arange(7.0)).astype(np.float32)
     large = grid.enlarge(plane, (50, 70))

@@ -43,24 +43,24 @@ def shrink(pixels: Pixels, longest: int = LONGEST_SIDE) -> Pixels:
         bands = [band.convert("F") for band in Image.fromarray(pixels).split()]
         planes = [np.asarray(band.resize(size, Image.Resampling.BOX, reducing_gap=gap)) for band in bands]
         return np.stack(planes, axis=-1) / np.float32(255)
-    cells = max(1, min(int(1 / (2 * scale)), height, width))
-    coarse = _cell_means(pixels, cells) / np.float32(whitepoint(pixels.dtype))
-    planes = [
-        np.asarray(Image.fromarray(np.ascontiguousarray(coarse[..., c])).resize(size, Image.Resampling.BOX))
-        for c in range(3)
-    ]
-    return np.stack(planes, axis=-1)
+    return _cell_means(pixels, _edges(height, size[1]), _edges(width, size[0])) / np.float32(whitepoint(pixels.dtype))
 
 
-def _cell_means(pixels: Pixels, cells: int) -> Pixels:
-    """Means over ``cells x cells`` pixels, float32, a few rows at a time; an incomplete last cell is left out."""
-    if cells == 1:
-        return pixels.astype(np.float32)
-    rows, columns = pixels.shape[0] // cells, pixels.shape[1] // cells
-    out = np.empty((rows, columns, pixels.shape[2]), dtype=np.float32)
-    for row in range(rows):
-        strip = pixels[row * cells : (row + 1) * cells, : columns * cells]
-        out[row] = strip.reshape(cells, columns, cells, -1).mean(axis=(0, 2), dtype=np.float32)
+def _edges(length: int, count: int) -> Pixels:
+    """Where ``count`` cells of whole pixels begin, and the last ends: as Pillow's BOX has them.
+
+    >>> _edges(10, 4).tolist()
+    [0, 3, 5, 8, 10]
+    """
+    return (2 * length * np.arange(count + 1) + count) // (2 * count)
+
+
+def _cell_means(pixels: Pixels, down: Pixels, across: Pixels) -> Pixels:
+    """Means over the cells of a grid with these edges, float32."""
+    out = np.empty((len(down) - 1, len(across) - 1, pixels.shape[2]), dtype=np.float32)
+    for means, top, end in zip(out, down, down[1:], strict=False):
+        columns = pixels[top:end].sum(axis=0, dtype=np.float32)
+        means[:] = np.add.reduceat(columns, across[:-1], axis=0) / ((end - top) * np.diff(across)[:, None])
     return out
 
 
