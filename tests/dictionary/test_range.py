@@ -6,6 +6,7 @@ from scipy.sparse import csr_array
 
 from tecu.dictionary import L0DictionaryLearning, make_sparse_data
 from tecu.dictionary.encoding import NEXT_TO_NOTHING
+from tecu.dictionary.solvers import NAMES
 
 PENALTY = 0.01
 
@@ -73,3 +74,14 @@ def test_beside_an_outlier_the_objective_is_still_that_of_the_arrays(options, so
     np.testing.assert_allclose(-model.score(X) * len(X), objective(model.transform(X)), rtol=1e-7)
     chunks = iter([X[:100], X[100:]])
     np.testing.assert_allclose(model.score(chunks), model.score(X), rtol=1e-7)
+
+
+@pytest.mark.parametrize("solver", NAMES)
+def test_tiny_samples_are_learned_from_as_well_as_usual_ones(options, solver):
+    X = make_sparse_data(300, 10, 14, 2, random_state=0)[0]
+
+    def objective_at(scale):
+        model = L0DictionaryLearning(14, solver=solver, max_iter=30, random_state=0, **options)
+        return at_scale(model, options, scale).fit(X * scale).objective_ / scale**2
+
+    assert objective_at(2.0**-20) < 1.2 * objective_at(1.0)

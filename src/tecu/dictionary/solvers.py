@@ -120,7 +120,7 @@ def plan(
         return {"W": csr_array((len(rows), n_components), dtype=rows.dtype), "D": np.ascontiguousarray(D.T)}
 
     rule = stop.RelativeChange(tol) | stop.MaxIter(max_iter)
-    return Plan(_two_blocks(name, problem, coder, ball, seed), rule, start, square)
+    return Plan(_two_blocks(name, problem, ball, seed, square / n_components), rule, start, square)
 
 
 def require_range(square: float, rows: Rows, m: int, weight: float = 1.0) -> None:
@@ -141,10 +141,12 @@ def require_range(square: float, rows: Rows, m: int, weight: float = 1.0) -> Non
     )
 
 
-def _two_blocks(name: str, problem: Problem, coder: Coder, ball: bool, seed: int) -> Solver:
+def _two_blocks(name: str, problem: Problem, ball: bool, seed: int, total: float) -> Solver:
+    """``total`` is about what the squares of an atom's coefficients sum to: a larger ``eta`` would hold atoms fast."""
     updates: dict[str, Any]
     if name == "tecu":
-        updates = {"W": ProxLinear(), "D": Embed(strategies.ADMM(), eta=1.0, c=0.25, max_inner=20)}
+        eta = min(1.0, total) or 1.0
+        updates = {"W": ProxLinear(), "D": Embed(strategies.ADMM(), eta=eta, c=0.25 * eta, max_inner=20)}
     elif name == "tecu-pith":
         updates = {"W": Embed(strategies.HardThresholding(), eta=1.0, c=0.25, max_inner=20), "D": ProxLinear()}
     elif name == "inv":
