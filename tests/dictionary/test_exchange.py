@@ -138,6 +138,13 @@ DATA = {
     ),
     "iris": (SCALED, {"n_nonzero": 3}),
     "offset, bad start": (load_wine().data, {"n_nonzero": 2, "init": "random"}),
+    **{
+        f"atoms that differ by {1 / offset}": (
+            make_sparse_data(300, 12, 20, 2, random_state=0)[0] + offset,
+            {"n_components": 8, "n_nonzero": 3, "solver": "palm"},
+        )
+        for offset in (100, 1000)
+    },
     "offset, penalty": (load_breast_cancer().data.astype(np.float32), {"penalty": 1.0}),
 }  # fmt: skip
 

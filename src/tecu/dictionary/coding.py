@@ -21,8 +21,8 @@ Matrix = np.ndarray[Any, Any]
 PIVOT = 1e-3
 """An atom whose squared distance to the span of those already chosen is below this adds nothing but noise."""
 
-DEPENDENT = 64.0
-"""The same where codes are to be exact, in units of the last place: below that there is rounding alone."""
+DEPENDENT = 64.0, 1e-8
+"""The same where codes are to be exact, in units of the last place, and at least: below it is rounding alone."""
 
 LARGEST_REFIT = 256
 """Atoms that coordinate descent refits together, at most: the work grows with the third power of their number."""
@@ -232,6 +232,16 @@ def room_for_correlations(height: int, D: Matrix) -> tuple[Matrix, Matrix]:
     return np.empty((some, features), D.dtype), np.empty((whole, atoms), D.dtype)
 
 
+def exact_pivot(dtype: Any) -> float:
+    """:data:`DEPENDENT` in a precision.
+
+    >>> exact_pivot(np.float32) > exact_pivot(np.float64)
+    True
+    """
+    units, least = DEPENDENT
+    return max(least, units * float(np.finfo(dtype).eps))
+
+
 def tile_height(n_components: int) -> int:
     """Samples at a time."""
     return max(1, TILE // n_components)
@@ -256,10 +266,9 @@ def descend(
 
     number, m = correlations.dtype.type, len(gram)
     codes, most = Codes.empty(len(correlations), m, number), min(cap, m, LARGEST_REFIT)
-    floor = max(1e-8, DEPENDENT * float(np.finfo(number).eps))
     descend_codes(
         gram, number(shift), correlations, old.indptr, old.indices, old.data, float(penalty), min(cap, m),
-        float(lower), float(upper), moves, accuracy, floor, codes.indices, codes.data, codes.indptr[1:],
+        float(lower), float(upper), moves, accuracy, exact_pivot(number), codes.indices, codes.data, codes.indptr[1:],
         np.zeros(m), np.empty(most, np.int32), np.empty((most + 3, most)),
     )  # fmt: skip
     return codes.csr(len(gram))

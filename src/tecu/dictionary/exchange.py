@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from tecu.dictionary.coding import PIVOT, Codes, Matrix
+from tecu.dictionary.coding import Codes, Matrix, exact_pivot
 from tecu.dictionary.online import Coder
 
 LONGEST = 64
 """A code of more atoms is left as it is, and none becomes longer: to compare all exchanges takes their square."""
 
-MOVES, ACCURACY = 50, 1e-7
+MOVES, ACCURACY = 50, 1e-10
 """Moves a sample, at most, and what one must gain at least, as a share of ``|q|``."""
 
 SHORT = 3
@@ -35,10 +35,10 @@ def exchanged(Y: Matrix, D: Matrix, gram: Matrix, start: Any, coder: Coder) -> A
     if coder.lower == -np.inf and coder.upper == np.inf:
         from tecu.dictionary.kernels_exchange import exchange_codes
 
-        short = min(cap, D.shape[1])
+        short, attempts = min(cap, D.shape[1]), 2 if (coder.n_nonzero or np.inf) <= SHORT else 1
         exchange_codes(
             gram, Y64 @ D64.T, 0.5 * np.einsum("ij,ij->i", Y64, Y64), start.indptr, start.indices, float(coder.penalty),
-            short, PIVOT, MOVES, 2 if (coder.n_nonzero or np.inf) <= SHORT else 1, ACCURACY, *written,
+            short, exact_pivot(start.dtype), MOVES, attempts, ACCURACY, *written,
             np.empty((short + 4, short)), np.empty((short + 4, len(D))), np.empty((2, short), np.int32),
         )  # fmt: skip
     else:
