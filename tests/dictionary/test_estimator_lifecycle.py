@@ -267,6 +267,14 @@ def test_no_coefficient_in_float32_is_larger_than_its_bound(X, options, bound):
         assert 0.99 * bound < np.max(np.abs(codes.data.astype(np.float64))) <= bound
 
 
+def test_a_bound_beyond_float32_is_one_that_no_coefficient_comes_to(X):
+    model, other = (
+        L0DictionaryLearning(20, code_bound=bound, max_iter=2, random_state=0).fit(X.astype(np.float32))
+        for bound in (1e300, 1e30)
+    )
+    np.testing.assert_array_equal(model.components_, other.components_)
+
+
 @pytest.mark.parametrize("in_chunks", [False, True])
 def test_float32_stays_float32_in_any_order_of_bytes(X, in_chunks):
     """As FITS and IDL files have it."""

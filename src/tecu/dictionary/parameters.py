@@ -130,7 +130,7 @@ def _held(bound: float, dtype: np.dtype[Any]) -> float:
     >>> _held(0.1, np.dtype(np.float64)), _held(0.1, np.dtype(np.float32)) < 0.1
     (0.1, True)
     """
-    nearest = dtype.type(min(bound, np.finfo(dtype).max))
+    nearest = dtype.type(min(bound, float(np.finfo(dtype).max)))
     return float(nearest if float(nearest) <= bound else np.nextafter(nearest, dtype.type(0))) or bound
 
 
