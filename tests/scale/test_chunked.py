@@ -198,6 +198,16 @@ def test_transform_to_a_store(X, fitted, tmp_path):
         read_codes(tmp_path / "fit.zarr")
 
 
+def test_what_is_no_store_for_codes_is_met_with_a_sentence(X, fitted, tmp_path):
+    zarr.save(tmp_path / "array.zarr", X)
+    with pytest.raises(FileExistsError, match="exists already"):
+        fitted.transform(lazy(), out=tmp_path / "array.zarr")
+    with pytest.raises(ValueError, match="does not hold codes"):
+        read_codes(tmp_path / "array.zarr")
+    with pytest.raises(TypeError, match=r"codes are written to a zarr store, .* got <Group"):
+        fitted.transform(lazy(), out=zarr.open_group(tmp_path / "group.zarr", mode="w"))
+
+
 def test_a_model_is_saved_without_the_codes_that_stayed_away(fitted, X, tmp_path):
     fitted.save(tmp_path / "model.npz")
     loaded = L0DictionaryLearning.load(tmp_path / "model.npz")

@@ -56,8 +56,10 @@ def write_parts(store: Any, samples: Samples, atoms: int, parts: Sequence[Any]) 
     store = str(store) if hasattr(store, "__fspath__") else store
     try:
         root = zarr.open_group(store, mode="w-")
-    except (FileExistsError, zarr.errors.ContainsGroupError) as reason:
+    except (FileExistsError, zarr.errors.ContainsGroupError, zarr.errors.ContainsArrayError) as reason:
         raise FileExistsError(f"{store} exists already; codes are written to a new store") from reason
+    except TypeError as reason:
+        raise TypeError(f"codes are written to a zarr store, or to a folder of a given name; got {store!r}") from reason
     root.attrs.update({"format": FORMAT, "shape": [len(samples), atoms], "rows": list(samples.rows), "complete": False})
     written = compute([task(write_chunk)(store, k, part) for k, part in enumerate(parts)])
     root.attrs.update({"nonzeros": sum(written), "complete": True})
@@ -83,8 +85,12 @@ def read_codes(store: Any, rows: slice = slice(None)) -> Any:
     """
     from scipy.sparse import csr_array, vstack
 
-    root = _zarr().open_group(store, mode="r")
-    if root.attrs.get("format") != FORMAT:
+    zarr = _zarr()
+    try:
+        root = zarr.open_group(store, mode="r")
+    except zarr.errors.ContainsArrayError:
+        root = None
+    if root is None or root.attrs.get("format") != FORMAT:
         raise ValueError(f"{store} does not hold codes of this version, {FORMAT}")
     if not root.attrs["complete"]:
         raise ValueError(f"{store} is not complete: its writer was interrupted")
