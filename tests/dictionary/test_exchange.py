@@ -145,6 +145,10 @@ DATA = {
         )
         for offset in (100, 1000)
     },
+    **{
+        f"tails, {kind}": (np.random.default_rng(5).standard_cauchy((400, 30)).astype(kind), {"penalty": 0.1})
+        for kind in ("float32", "float64")
+    },
     "offset, penalty": (load_breast_cancer().data.astype(np.float32), {"penalty": 1.0}),
 }  # fmt: skip
 

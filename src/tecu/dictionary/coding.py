@@ -112,6 +112,7 @@ class Coding:
         restart: int = 2,
         positive: bool = False,
         polished: bool = False,
+        pivot: float = PIVOT,
     ) -> None:
         number, m, samples = D.dtype.type, len(D), len(Y)
         self._cap = max(1, min(cap, m))
@@ -122,7 +123,7 @@ class Coding:
         before = _no_codes(samples, number) if old is None else (old.indptr, old.indices, old.data)
         self._given = (
             address_of_gemm(D.itemsize), Y, D, gram, number(shift), *before, self._mask, float(stop), float(penalty),
-            self._cap, PIVOT, restart, polished, self._edges,
+            self._cap, pivot, restart, polished, self._edges,
         )  # fmt: skip
         self._taken = np.zeros(1, np.int64)
         self._ends, self._places = np.empty(samples, np.int32), np.zeros((len(tiles), 2), np.int64)
@@ -204,13 +205,15 @@ def polished(
     cap: int,
     shift: float = 0.0,
     restart: int = 1,
+    pivot: float = PIVOT,
     team: Workers = ALONE,
 ) -> Coding:
     """Refit, drop and insert from the supports of ``old`` (CSR or ``None``) and from none; the better code of both."""
     tiles = team.tapering(len(Y), tile_height(len(D)))
     coding = Coding(
-        Y, D, gram, old, tiles, stop=penalty, penalty=penalty, cap=cap, shift=shift, restart=restart, polished=True
-    )
+        Y, D, gram, old, tiles, stop=penalty, penalty=penalty, cap=cap, shift=shift, restart=restart, polished=True,
+        pivot=pivot,
+    )  # fmt: skip
     return coding.shared_by(team)
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from tecu.arrays import Array
 from tecu.dictionary.blocks import CodesOfBatch, Dictionary
-from tecu.dictionary.coding import Matrix, descend, greedy, polished, tile_height
+from tecu.dictionary.coding import Matrix, descend, exact_pivot, greedy, polished, tile_height
 from tecu.dictionary.exchange import better_rows
 from tecu.dictionary.online import Coder
 from tecu.dictionary.sweeps import bend_between_halves, sweep, sweep_in_halves
@@ -70,7 +70,8 @@ class PolishedCodes:
 
         From none, atoms are dropped before others have come in, which may end higher than the greedy code.
         """
-        return polished(Y, D, gram, penalty=self.penalty, cap=self.cap, restart=3).codes.csr(len(D))
+        coding = polished(Y, D, gram, penalty=self.penalty, cap=self.cap, restart=3, pivot=exact_pivot(D.dtype))
+        return coding.codes.csr(len(D))
 
 
 @dataclass(frozen=True)
