@@ -75,6 +75,31 @@ def test_a_fall_to_the_largest_numbers_ends_in_a_result(sweeps):
     assert result.value < -1e60
 
 
+@pytest.mark.parametrize("safeguard", [True, False])
+@pytest.mark.parametrize("rule", [None, tecu.Inertial(), tecu.Nesterov()], ids=repr)
+def test_steps_that_are_too_long_end_as_diverged(rule, safeguard):
+    """``||x||`` grows till its square is no number: that of a move or of a distance is none before."""
+    coupling = couplings.Functions(
+        lambda z: float(0.5 * np.sum(z["x"] ** 2)), {"x": lambda z: z["x"]}, lipschitz={"x": 0.1}
+    )
+    problem = tecu.Problem(coupling, {"x": terms.Zero()})
+    solver = tecu.Solver(problem, tecu.ProxLinear(extrapolation=rule, safeguard=safeguard))
+    result = solver.run({"x": np.ones(3)}, stop=stop.MaxIter(1000))
+    assert result.status is tecu.Status.DIVERGED
+    assert not result.certificate.holds
+
+
+@pytest.mark.parametrize("update", [tecu.ProxLinear(), tecu.Embed(strategies.FISTA(), eta=1e-200)], ids=repr)
+def test_blocks_whose_squares_are_no_numbers_end_in_a_result(update):
+    coupling = couplings.Functions(
+        lambda z: -float(np.sum(z["x"])), {"x": lambda z: -np.ones(3)}, lipschitz={"x": 1e-200}
+    )
+    problem = tecu.Problem(coupling, {"x": terms.Zero()})
+    result = tecu.Solver(problem, update).run({"x": np.ones(3)}, stop=stop.MaxIter(5))
+    assert np.isfinite(result.value)
+    assert result.value < -1e190
+
+
 @pytest.mark.parametrize("factor", [np.nan, np.inf, 1e30])
 def test_a_strategy_after_one_that_goes_astray_starts_where_the_block_is(factor):
     rng = np.random.default_rng(0)

@@ -126,7 +126,8 @@ def _change(truth: Estimate, claim: Claim) -> tuple[float, float]:
     lean = lean_on_set(sub) if sub.is_quadratic else 0.0
     room = 1e-3 * abs(change) + 64 * (slack - lean) + min(lean, lean_of_claim(sub))
     # A move by rounding alone has a change of its own, however flat the objective is.
-    room += claim.tau * (8 * arrays.unit_roundoff(truth.point) * arrays.norm(truth.point)) ** 2
+    hidden = 8 * arrays.unit_roundoff(truth.point) * arrays.norm(truth.point)
+    room += claim.tau * hidden * hidden
     if claim.change is not None and abs(claim.change - change) > room:  # it may be a difference of two values of H
         room += 8 * sub.value_slack(sub.coupling_value_at_previous())
     return change, room

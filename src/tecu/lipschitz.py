@@ -194,7 +194,7 @@ def largest_singular_square(
     if method == "svd":
         count_products(memory, 1)
         singular = np.linalg.svd(arrays.host(arrays.dense(factor)), compute_uv=False)
-        return float(singular[0]) ** 2
+        return float(singular[0]) * float(singular[0])
     tall = factor.shape[0] >= factor.shape[1]
     return largest_eigenvalue(arrays.dense(factor.T @ factor if tall else factor @ factor.T), memory)
 

@@ -39,7 +39,8 @@ def grain(sub: SubProblem, tau: float) -> float:
 
     It shows where ``H`` itself is next to nothing, at a solution that fits its data exactly.
     """
-    return tau * (32.0 * sub.roundoff * sub.size_of_previous()) ** 2
+    hidden = 32.0 * sub.roundoff * sub.size_of_previous()
+    return tau * hidden * hidden
 
 
 def lean(sub: SubProblem) -> float:

@@ -288,7 +288,8 @@ class GramFactor(FactorRestricted):
     def _products(self) -> float:
         """``||u||^2 ||A|| / 2`` a root of the entries: factors that nearly cancel may be large where ``H`` is small."""
         u = self.z[self.block]
-        return 0.5 * arrays.norm(u) ** 2 * arrays.norm(self.gram) / math.sqrt(math.prod(u.shape))
+        size = arrays.norm(u)
+        return 0.5 * size * size * arrays.norm(self.gram) / math.sqrt(math.prod(u.shape))
 
 
 def _add_in_place(own: Array, other: Array) -> Array:

@@ -264,7 +264,8 @@ class ReflectanceBlock(QuadraticRestricted):
 
     def lipschitz(self, memory: Memory) -> float:
         """``max(I^2)``."""
-        return float(np.max(np.abs(arrays.host(self.light)))) ** 2
+        brightest = float(np.max(np.abs(arrays.host(self.light))))
+        return brightest * brightest
 
     def curvature(self) -> Array:
         """``I^2``."""

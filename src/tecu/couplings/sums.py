@@ -208,7 +208,8 @@ class Difference(BlockCoupling):
 
     def value(self, z: Blocks) -> float:
         """``H(z)``."""
-        return 0.5 * self.weight * arrays.distance(*self._pair(z)) ** 2
+        apart = arrays.distance(*self._pair(z))
+        return 0.5 * self.weight * apart * apart
 
     def _pair(self, z: Blocks) -> tuple[Array, Array]:
         first, second = self.blocks
@@ -238,7 +239,8 @@ class DifferenceBlock(QuadraticRestricted):
 
     def value(self, u: Array) -> float:
         """``H(u, other)``."""
-        return 0.5 * self.weight * arrays.distance(u, self.other) ** 2
+        apart = arrays.distance(u, self.other)
+        return 0.5 * self.weight * apart * apart
 
     def grad(self, u: Array) -> Array:
         """``weight (u - other)``."""
@@ -259,6 +261,7 @@ class DifferenceBlock(QuadraticRestricted):
     def magnitude(self, value: float) -> float:
         """The value, and what the rounding of ``u - other`` adds to it."""
         own = self.z[self.block]
-        square = self.weight * (arrays.norm(own) ** 2 + arrays.norm(self.other) ** 2)
+        size = math.hypot(arrays.norm(own), arrays.norm(self.other))
+        square = self.weight * size * size
         count = math.prod(own.shape)
         return abs(value) + math.sqrt(2.0 * abs(value) * square / count) + arrays.unit_roundoff(own) * square

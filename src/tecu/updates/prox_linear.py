@@ -131,7 +131,8 @@ class ProxLinear:
         if center is sub.previous:
             gain -= 0.5 * gamma * move * move
         else:
-            gain -= 0.5 * gamma * (arrays.distance(u, center) ** 2 - arrays.distance(sub.previous, center) ** 2)
+            far, near = arrays.distance(u, center), arrays.distance(sub.previous, center)
+            gain -= 0.5 * gamma * (far - near) * (far + near)  # a product becomes infinite where a power is an error
         if gain >= 0.0:
             return move, None
         r, size = arrays.unit_roundoff(u), arrays.norm(gradient)
@@ -186,5 +187,6 @@ def _prox_step(sub: SubProblem, gamma: float) -> tuple[Array, float]:
 def _falls_enough(sub: SubProblem, after: float, term: float, move: float, plan: Plan) -> bool:
     before = sub.coupling_value_at_previous()
     change = term - sub.term_at_previous() + after - before
-    held = sub.lyapunov_weight * (sub.previous_move or 0.0) ** 2
+    earlier = sub.previous_move or 0.0
+    held = sub.lyapunov_weight * earlier * earlier
     return change + (plan.weight + plan.descent) * move * move <= held + sub.value_slack(after, before)

@@ -65,7 +65,8 @@ class Proximal:
         """
         known = sub.notes.get("measured_curvature")
         curvature = sub.measure_curvature() if known is None or sub.visits in VISITS else float(known) + self.eta
-        return sub.rounding(curvature) ** 2 / self.eta
+        error = sub.rounding(curvature)
+        return error * error / self.eta
 
     def audit(self, sub: SubProblem, step: Step, thorough: bool = True) -> str | None:
         """An exact minimiser is a fixed point of the prox-gradient map, and no worse than where it came from."""
