@@ -223,6 +223,14 @@ def test_a_gradient_of_denormal_numbers_is_not_called_wrong():
     assert all(check.passed for check in result.state.checks)
 
 
+@pytest.mark.parametrize("size", [0.0, 5e-324, 1e-320, 1e-308, 1e-300])
+def test_a_block_next_to_nothing_is_tested_like_one_that_is_zero(size):
+    H = couplings.Functions(lambda z: float(0.5 * np.sum(z["x"] ** 2)), {"x": lambda z: z["x"]}, lipschitz={"x": 1.0})
+    problem = tecu.Problem(H, {"x": terms.Zero()})
+    result = tecu.Solver(problem, tecu.ProxLinear()).run({"x": np.full(3, size)}, stop=stop.MaxIter(5))
+    assert all(check.passed for check in result.state.checks)
+
+
 # ---- dictionaries ----
 
 ODD_DATA = {

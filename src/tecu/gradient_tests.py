@@ -125,7 +125,8 @@ class _Test:
         x, size = self.z[self.block], arrays.norm(direction)
         if size == 0.0 or not math.isfinite(size):
             return self._found(True, "the block has no direction to test")
-        claimed, unit = arrays.inner(gradient, direction), (arrays.norm(x) or 1.0) / size
+        length = arrays.norm(x)  # a block next to nothing has no scale, as zero has none: shares of it would be zero
+        claimed, unit = arrays.inner(gradient, direction), (length if length > arrays.least_divisor(x) else 1.0) / size
         measurable = self.restricted.rounds_unsaid() and not arrays.is_elsewhere(x)
         if measurable and self.coarsest > COARSE:
             outside = self._found(True, Verdict.OUTSIDE.value, untold=True)
