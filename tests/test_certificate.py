@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from itertools import islice
 
 import numpy as np
 import pytest
@@ -113,6 +114,24 @@ def test_a_strategy_that_lied_is_found_out_though_it_was_overruled_in_the_end(cl
     assert set(outcomes) > {Outcome.FELL_BACK}  # it was believed at some visits
     assert not result.certificate.holds
     assert "claimed a wrong" in result.certificate.reason
+
+
+@pytest.mark.parametrize("count", [5, 12])
+def test_a_resumed_run_says_that_what_a_strategy_claimed_before_was_not_audited(count):
+    """No audit reaches back to a visit before the interruption, also where each block has been visited since."""
+    case = dictionary()
+
+    def early(sub, u):
+        return strategies.ADMM()(sub, u) if sub.visits < 5 else iter(())
+
+    solver = tecu.Solver(case.problem, {"W": tecu.ProxLinear(), "D": embed(early, max_inner=50)})
+    start = {"W": np.random.default_rng(0).normal(size=(60, 16)), "D": case.start["D"]}
+    whole = solver.run(start, stop=stop.MaxIter(12))
+    *_, state = islice(solver.iterate(start), count)
+    resumed = solver.run(state, stop=stop.MaxIter(12))
+    ended = solver.run(whole, stop=stop.MaxIter(12))  # whose visits were audited when the run was over
+    told = [any("resumed" in said for said in run.certificate.assumptions) for run in (whole, resumed, ended)]
+    assert told == [False, True, False]
 
 
 def test_an_honest_strategy_is_not_accused():

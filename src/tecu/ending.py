@@ -9,11 +9,12 @@ from tecu import arrays, noise
 from tecu.certificate import Certificate, certify
 from tecu.checks import other_value
 from tecu.problem import Problem
-from tecu.state import State
+from tecu.state import Outcome, State
 from tecu.trail import Trail, residual
 from tecu.updates.base import Update
 from tecu.visited import divided
 
+OVERRULED = (Outcome.FELL_BACK, Outcome.KEPT, Outcome.RESTED)  # the strategy's claims came to nothing
 DEEP = 1e10  # times the size of the objective at the start
 
 
@@ -26,7 +27,7 @@ def certificate_of(
     ]
     if why:
         no_theorem.append(f"the run diverged after iteration {state.t}: {why}")
-    notes, changes = _notes(problem, state, trail, bool(why)), _changes(problem, trail.early)
+    notes, changes = _notes(problem, state, bool(why)), _changes(problem, trail.early)
     found = certify(state, no_theorem, lambda: residual(problem, state, trail), notes, changes)
     doubt = None if found.holds else _doubt(problem, state)
     return found if doubt is None else replace(found, reason=f"{found.reason[:-1]}; {doubt}.")
@@ -46,7 +47,7 @@ def _changes(problem: Problem, early: State | None) -> list[str]:
     ]
 
 
-def _notes(problem: Problem, state: State, trail: Trail, diverged: bool) -> list[str]:
+def _notes(problem: Problem, state: State, diverged: bool) -> list[str]:
     """What could not be checked."""
     notes = [f"block {b!r}: {note}" for b, term in problem.terms.items() for note in getattr(term, "unchecked", ())]
     for block, memory in state.memory.items():
@@ -59,9 +60,19 @@ def _notes(problem: Problem, state: State, trail: Trail, diverged: bool) -> list
             )
     if diverged and state.t:
         notes.append("visits before the run diverged were true to their claims; the last ones are not audited")
-    elif any(own.visits and block not in trail.last for block, own in state.standing.items()):
+    elif _unaudited(state):
         notes.append("visits before this run was resumed were true to their claims; its last ones are not audited")
     return notes
+
+
+def _unaudited(state: State) -> bool:
+    """Whether a block's last visit, or the last one that took its strategy at its word, was not audited."""
+    latest = {}
+    for visit in state.visits:
+        latest[visit.block, False] = visit
+        if visit.kind == "embed" and visit.outcome not in OVERRULED:
+            latest[visit.block, True] = visit
+    return not all(visit.audited for visit in latest.values())
 
 
 def _doubt(problem: Problem, state: State) -> str | None:
