@@ -350,3 +350,58 @@ def test_masked_arrays_are_refused_wherever_they_come_from(part, update):
         update = tecu.Embed(lambda u: masked(0.5 * u), strategies.FISTA())
     with pytest.raises(TypeError, match=f"block 'x': {part} a masked array; use .filled"):
         tecu.Solver(tecu.Problem(coupling, {"x": term}), update).run({"x": np.ones(12)}, stop=stop.MaxIter(2))
+
+
+class MaskingBoth(Masking):
+    """The same, with the value in one call."""
+
+    def prox(self, x, step):
+        return x
+
+    def prox_and_value(self, x, step):
+        return masked(x), 0.0
+
+
+def half_square(gradient=lambda x: 1.0 * x, hessian=lambda v: 1.0 * v):
+    """``||x||^2 / 2`` with answers that are made something of."""
+    return couplings.Functions(
+        lambda z: 0.5 * float((z["x"] * z["x"]).sum()),
+        {"x": lambda z: gradient(z["x"])},
+        lipschitz={"x": 1.0},
+        hessian={"x": lambda z, v: hessian(v)},
+    )
+
+
+@pytest.mark.parametrize(
+    ("coupling", "term", "update", "sentence"),
+    [
+        (half_square(), MaskingBoth(), tecu.ProxLinear(), "the prox_and_value of .* returned a masked array"),
+        (half_square(hessian=masked), terms.Zero(), tecu.ProxLinear(), "the coupling's hessian is a masked array"),
+        (half_square(hessian=lambda v: v + 0j), terms.Zero(), tecu.ProxLinear(), "the coupling's hessian is complex"),
+        (half_square(hessian=list), terms.Zero(), tecu.ProxLinear(), "the coupling's hessian must be an array"),
+        (half_square(hessian=lambda v: v[:, None]), terms.Zero(), tecu.ProxLinear(), "the coupling's hessian returned"),
+        (
+            half_square(),
+            terms.Zero(),
+            tecu.Embed(lambda sub, u: iter([tecu.Candidate(u, gradient=masked(u))])),
+            "the strategy proposed as gradient a masked array",
+        ),
+    ],
+)
+def test_who_gave_an_array_of_another_kind_is_named(coupling, term, update, sentence):
+    with pytest.raises((TypeError, ValueError), match=f"block 'x': {sentence}"):
+        tecu.Solver(tecu.Problem(coupling, {"x": term}), update).run({"x": np.ones(12)}, stop=stop.MaxIter(2))
+
+
+@pytest.mark.parametrize("update", [tecu.ProxLinear(), tecu.Embed(strategies.FISTA())], ids=["prox-linear", "embed"])
+def test_gradients_may_be_of_torch_where_blocks_are_of_numpy_and_the_other_way_round(update):
+    torch = pytest.importorskip("torch")
+    ends = []
+    for start, other in ((np.ones(12), torch.from_numpy), (torch.ones(12, dtype=torch.float64), lambda x: x.numpy())):
+        for coupling in (half_square(), half_square(other, other)):
+            problem = tecu.Problem(coupling, {"x": terms.L1(0.1)})
+            result = tecu.Solver(problem, update).run({"x": start}, stop=stop.MaxIter(3))
+            assert result.certificate.holds, result.certificate.reason
+            assert type(result.z["x"]) is type(start)
+            ends.append(np.asarray(result.z["x"]))
+    assert all(np.array_equal(ends[0], end) for end in ends)

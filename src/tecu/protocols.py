@@ -144,16 +144,21 @@ class Restricted:
 
     def grad(self, u: Array) -> Array:
         """The gradient at ``u``, in memory of its own: a coupling may write each one to the same."""
-        gradient = arrays.plain(self.coupling.grad(self.block, self._at(u)))
-        if not hasattr(gradient, "shape"):
-            raise TypeError(
-                f"block {self.block!r}: the coupling's gradient must be an array, got a {type(gradient).__name__}"
-            )
-        if isinstance(gradient, np.ndarray) and gradient.dtype.kind == "c":
-            raise TypeError(f"block {self.block!r}: the coupling's gradient is complex; take its real part")
-        if isinstance(gradient, np.ma.MaskedArray):
-            raise TypeError(f"block {self.block!r}: the coupling's gradient is a masked array; use .filled(0.0)")
-        return arrays.copy(gradient)
+        return arrays.copy(self._checked(self.coupling.grad(self.block, self._at(u)), "gradient"))
+
+    def _checked(self, answer: Any, name: str) -> Array:
+        """What the coupling answered, as an array that can be reckoned with beside the block's own, or refused."""
+        answer, said = arrays.plain(answer), f"block {self.block!r}: the coupling's {name}"
+        if not hasattr(answer, "shape"):
+            raise TypeError(f"{said} must be an array, got a {type(answer).__name__}")
+        is_torch = arrays.is_torch(answer)
+        if answer.is_complex() if is_torch else isinstance(answer, np.ndarray) and answer.dtype.kind == "c":
+            raise TypeError(f"{said} is complex; take its real part")
+        if isinstance(answer, np.ma.MaskedArray):
+            raise TypeError(f"{said} is a masked array; use .filled(0.0)")
+        if is_torch != arrays.is_torch(self.z[self.block]):  # which do not mix
+            return arrays.host(answer) if is_torch else arrays.as_kind(answer, self.z[self.block])
+        return answer
 
     def grad_entries(self, u: Array, rows: Array, columns: Array) -> Array | None:
         """Some entries of the gradient at ``u``, or ``None`` where they cost as much as all of them.
@@ -169,7 +174,14 @@ class Restricted:
     def hessian(self, v: Array) -> Array | None:
         """The second derivative applied to ``v``, or ``None`` where ``H`` is not quadratic in this block."""
         hessian = getattr(self.coupling, "hessian", None)
-        return None if hessian is None else hessian(self.block, self.z, v)
+        product = None if hessian is None else hessian(self.block, self.z, v)
+        if product is None:
+            return None
+        product, wanted = self._checked(product, "hessian"), tuple(self.z[self.block].shape)
+        if tuple(product.shape) != wanted:
+            said = f"block {self.block!r}: the coupling's hessian returned the shape {tuple(product.shape)}"
+            raise ValueError(f"{said}, but the block has shape {wanted}")
+        return product
 
     def is_quadratic(self) -> bool:
         """Whether ``H`` is quadratic in this block, so that :meth:`hessian` answers."""

@@ -134,7 +134,7 @@ class SubProblem(Visited):
             return point, float(self.term.value(point))
         self.counters.proxes += 1
         point, value = both(gradient_step(u, gradient, tau), 1.0 / tau)
-        return arrays.as_kind(point, self.previous), float(value)
+        return self.as_block(point, f"the prox_and_value of {self.term!r}"), float(value)
 
     def _prox_of_step(self, u: Array, gradient: Array, tau: float) -> Array:
         """The same point, in one pass over the memory where the term treats each entry by itself."""

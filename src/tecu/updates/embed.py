@@ -274,7 +274,7 @@ def _checked(candidate: Candidate, sub: SubProblem) -> Candidate:
         given = getattr(candidate, name)
         if given is None and name != "u":
             continue
-        sub.require_shape(given, "the strategy proposed" + ("" if name == "u" else f" a {name} of shape"))
+        sub.require_shape(given, "the strategy proposed" + ("" if name == "u" else f" as {name}"))
     u = arrays.as_kind(candidate.u, sub.previous)
     point = candidate.prox_point if candidate.prox_point is None else arrays.as_kind(candidate.prox_point, sub.previous)
     same = u is candidate.u and point is candidate.prox_point
