@@ -74,6 +74,17 @@ def test_only_a_fixed_point_of_all_blocks_is_a_stall(schedule):
     assert problem.stationarity(result.z) == 0.0
 
 
+def test_an_extrapolated_step_that_a_bound_takes_back_is_no_stall():
+    """``x`` comes to the bound with a swing that holds it there for one more step; without, it turns back."""
+    coupling = couplings.Functions(
+        lambda z: float(0.5 * np.sum((z["x"] - 0.99) ** 2)), {"x": lambda z: z["x"] - 0.99}, lipschitz={"x": 1.0}
+    )
+    problem = tecu.Problem(coupling, {"x": terms.Box(-1.0, 1.0)})
+    result = tecu.methods.ipalm(problem).run({"x": np.zeros(1)}, stop=stop.MaxIter(200))
+    assert any(visit.move == 0.0 for visit in result.state.visits[:5])
+    assert abs(result.z["x"][0] - 0.99) <= 1e-9
+
+
 class Clock:
     """Stands in for the module ``time``: a sweep takes 1 second, and what says so takes more."""
 

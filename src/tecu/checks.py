@@ -11,7 +11,7 @@ import numpy as np
 from tecu import arrays
 from tecu.arrays import Array
 from tecu.problem import Problem
-from tecu.state import ForeignState, State
+from tecu.state import ForeignState, Outcome, State
 
 AUDIT_EVERY = 25  # one visit in this many, at a random place: 4 %
 
@@ -52,7 +52,9 @@ def stands_still(state: State) -> bool:
     """Whether each block has been visited since one of them moved last, and stayed: with the others, all of it does."""
     waiting = set(state.z)
     for visit in reversed(state.visits):
-        if visit.move > 0.0 or not waiting:
+        # An extrapolated step that led back to where it began, from a bound, says nothing of the plain one to follow.
+        led_back = visit.outcome is Outcome.EXTRAPOLATED and visit.previous_move > 0.0
+        if visit.move > 0.0 or led_back or not waiting:
             break
         waiting.discard(visit.block)
     return not waiting
