@@ -134,6 +134,28 @@ def test_a_resumed_run_says_that_what_a_strategy_claimed_before_was_not_audited(
     assert told == [False, True, False]
 
 
+@pytest.mark.parametrize("of", [np.float16, np.float32, np.float64, np.longdouble])
+@pytest.mark.parametrize("lipschitz", [None, {"x": 1.0}])
+def test_settings_in_another_precision_are_not_that_of_the_certificate(of, lipschitz):
+    """``H`` falls by just what the theorem says: a descent that is rounded to ``np.float32`` would accuse the run."""
+    goal = np.random.default_rng(0).normal(size=50)
+    coupling = couplings.Functions(
+        lambda z: 0.5 * float(np.sum((z["x"] - goal) ** 2)), {"x": lambda z: z["x"] - goal}, lipschitz
+    )
+    problem = tecu.Problem(coupling, {"x": terms.Zero()})
+    for update in (
+        tecu.ProxLinear(of(1.3)),
+        tecu.ProxLinear(of(1.7), tecu.Inertial(of(0.2), of(0.2), of(0.05))),
+        tecu.ProxLinear(of(1.7), tecu.Nesterov(of(0.9))),
+        tecu.Embed(strategies.FISTA(), eta=of(1.0), c=of(0.2), tau=of(2.3), extrapolation=of(0.1)),
+        tecu.Embed(strategies.ADMM(of(1.3)), tolerance=tecu.SummableTolerance(of(0.3), of(1.6))),
+    ):
+        result = run(problem, update, {"x": np.zeros(50)}, 25)
+        assert result.certificate.holds_from == 0, (update, result.certificate.reason)
+        numbers = [value for visit in result.state.visits for value in vars(visit).values()]
+        assert not any(isinstance(value, np.generic) for value in numbers)
+
+
 def test_an_honest_strategy_is_not_accused():
     case = dictionary()
     for strategy in (strategies.ProxGradient(), strategies.FISTA(), strategies.ADMM()):

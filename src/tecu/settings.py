@@ -6,6 +6,8 @@ import math
 import numbers
 from typing import Any
 
+import numpy as np
+
 
 def is_number(x: Any) -> bool:
     """Whether ``x`` is a real number that a float can hold, perhaps an infinite one; ``True``, NaN, arrays are none."""
@@ -20,3 +22,14 @@ def is_number(x: Any) -> bool:
 def is_whole(x: Any) -> bool:
     """Whether ``x`` is a whole number."""
     return isinstance(x, numbers.Integral) and not isinstance(x, bool)
+
+
+def plain(x: Any) -> Any:
+    """A setting as Python's own float: one of NumPy's forces its precision on the numbers computed with it."""
+    return float(x) if isinstance(x, np.floating) else x
+
+
+def make_plain(settings: Any, *names: str) -> None:
+    """The same for some fields of a frozen record."""
+    for name in names:
+        object.__setattr__(settings, name, plain(getattr(settings, name)))

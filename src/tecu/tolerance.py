@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
-from tecu.settings import is_number
+from tecu.settings import is_number, make_plain
 
 
 class Tolerance(Protocol):
@@ -56,6 +56,7 @@ class MovingTolerance:
     def __post_init__(self) -> None:
         if not (is_number(self.c) and 0 < self.c < math.inf):
             raise ValueError(f"MovingTolerance needs a positive c, got {self.c!r}")
+        make_plain(self, "c")
 
     def bound(self, k: int, previous_move: float | None) -> float | None:
         """``c * previous_move``."""
@@ -91,6 +92,7 @@ class FixedTolerance:
     def __post_init__(self) -> None:
         if not (is_number(self.accuracy) and 0 < self.accuracy < math.inf):
             raise ValueError(f"FixedTolerance needs a positive accuracy, got {self.accuracy!r}")
+        make_plain(self, "accuracy")
 
     def bound(self, k: int, previous_move: float | None) -> float | None:
         """The fixed accuracy."""
@@ -131,6 +133,7 @@ class SummableTolerance:
             raise ValueError(
                 f"SummableTolerance needs first > 0 and power > 1, got first={self.first!r}, power={self.power!r}"
             )
+        make_plain(self, "first", "power")
 
     def bound(self, k: int, previous_move: float | None) -> float | None:
         """``first / (k + 1)^power``."""

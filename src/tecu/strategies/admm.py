@@ -12,7 +12,7 @@ import numpy as np
 from tecu import arrays
 from tecu.arrays import Array
 from tecu.inexact import Candidate
-from tecu.settings import is_number
+from tecu.settings import is_number, plain
 from tecu.strategies.gram import Matrix, gram_matrix
 from tecu.strategies.prox_gradient import REFRESH
 from tecu.subproblem import SubProblem
@@ -61,7 +61,7 @@ class ADMM:
     def __init__(self, rho: float | None = None) -> None:
         if rho is not None and not (is_number(rho) and 0 < rho < math.inf):
             raise ValueError(f"ADMM needs a finite rho > 0, or None, got rho={rho!r}")
-        self.rho = rho
+        self.rho: float | None = plain(rho)
 
     def __call__(self, sub: SubProblem, u: Array) -> Iterator[Candidate]:
         """Yield the ``v``."""

@@ -11,7 +11,7 @@ from tecu.arrays import Array
 from tecu.audit import audit_claim, claim_of, prox_fault
 from tecu.inexact import Candidate, Estimate, Judgement, estimate, judge
 from tecu.problem import SubProblem
-from tecu.settings import is_number, is_whole
+from tecu.settings import is_number, is_whole, plain
 from tecu.state import Outcome
 from tecu.strategies.compose import as_strategy, begun
 from tecu.tolerance import MovingTolerance, Tolerance
@@ -109,8 +109,8 @@ class Embed:
             raise ValueError(f"Embed needs tau > 0, a finite number, got tau={tau!r}")
         if isinstance(tolerance, MovingTolerance) and eta is not None and not 0 < 2 * tolerance.c < eta:
             raise ValueError(f"Embed needs 0 < 2c < eta for its error criterion, got c={tolerance.c}, eta={eta}")
-        self.eta, self.c, self.max_inner, self.at_cap = eta, c, max_inner, at_cap
-        self.tolerance, self.tau, self.extrapolation = tolerance, tau, extrapolation
+        self.eta, self.c, self.max_inner, self.at_cap = plain(eta), plain(c), max_inner, at_cap
+        self.tolerance, self.tau, self.extrapolation = tolerance, plain(tau), plain(extrapolation)
 
     def __repr__(self) -> str:
         names = ", ".join(repr(s) for s in self.strategies)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from tecu.protocols import Memory
-from tecu.settings import is_number
+from tecu.settings import is_number, make_plain
 
 
 @dataclass(frozen=True)
@@ -54,6 +54,7 @@ class Inertial:
                 f"Inertial needs 0 <= alpha < (1 - eps)/2 and 0 <= beta <= 1 for its convergence theorem, "
                 f"got alpha={self.alpha!r}, beta={self.beta!r}, eps={self.eps!r}"
             )
+        make_plain(self, "alpha", "beta", "eps")
 
     def plan(self, memory: Memory, lipschitz: float, step_factor: float) -> Plan:
         """The published step size, at least ``step_factor L``."""
@@ -78,6 +79,7 @@ class Nesterov:
     def __post_init__(self) -> None:
         if not (is_number(self.bound) and 0 <= self.bound < 1):
             raise ValueError(f"Nesterov needs 0 <= bound < 1, got bound={self.bound!r}")
+        make_plain(self, "bound")
 
     def plan(self, memory: Memory, lipschitz: float, step_factor: float) -> Plan:
         """The next weight of the sequence."""

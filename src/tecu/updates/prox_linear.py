@@ -12,7 +12,7 @@ from tecu.backtracking import backtrack
 from tecu.in_place import gradient_step
 from tecu.problem import SubProblem
 from tecu.rivals import beaten_prox
-from tecu.settings import is_number
+from tecu.settings import is_number, make_plain
 from tecu.state import Outcome
 from tecu.updates.base import Step
 from tecu.updates.extrapolation import Extrapolation, Plan
@@ -58,6 +58,7 @@ class ProxLinear:
             raise TypeError(
                 f"ProxLinear: extrapolation must be Inertial(), Nesterov() or None, got {self.extrapolation!r}"
             )
+        make_plain(self, "step_factor")
 
     def visit(self, sub: SubProblem) -> Step:
         """One step; two if an extrapolated one has to be redone."""

@@ -10,7 +10,7 @@ from tecu import arrays
 from tecu.inexact import Candidate, estimate
 from tecu.noise import VISITS
 from tecu.problem import SubProblem
-from tecu.settings import is_number
+from tecu.settings import is_number, make_plain
 from tecu.state import Outcome
 from tecu.updates.base import Step
 
@@ -36,6 +36,7 @@ class Proximal:
     def __post_init__(self) -> None:
         if not (is_number(self.eta) and 0 < self.eta < math.inf):
             raise ValueError(f"Proximal needs eta > 0, a finite number, got eta={self.eta!r}")
+        make_plain(self, "eta")
 
     def visit(self, sub: SubProblem) -> Step:
         """Ask the coupling for the minimiser."""
