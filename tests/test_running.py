@@ -74,15 +74,24 @@ def test_only_a_fixed_point_of_all_blocks_is_a_stall(schedule):
     assert problem.stationarity(result.z) == 0.0
 
 
-def test_an_extrapolated_step_that_a_bound_takes_back_is_no_stall():
+@pytest.mark.parametrize("rule", [tecu.Inertial(), tecu.Nesterov()], ids=["iPALM", "BCU"])
+@pytest.mark.parametrize("goal", [0.99, 0.995])
+@pytest.mark.parametrize("end", [stop.MaxIter(300), stop.RelativeChange(1e-12) | stop.MaxIter(300)], ids=repr)
+def test_an_extrapolated_step_that_a_bound_takes_back_is_no_rest(rule, goal, end):
     """``x`` comes to the bound with a swing that holds it there for one more step; without, it turns back."""
-    coupling = couplings.Functions(
-        lambda z: float(0.5 * np.sum((z["x"] - 0.99) ** 2)), {"x": lambda z: z["x"] - 0.99}, lipschitz={"x": 1.0}
-    )
-    problem = tecu.Problem(coupling, {"x": terms.Box(-1.0, 1.0)})
-    result = tecu.methods.ipalm(problem).run({"x": np.zeros(1)}, stop=stop.MaxIter(200))
-    assert any(visit.move == 0.0 for visit in result.state.visits[:5])
-    assert abs(result.z["x"][0] - 0.99) <= 1e-9
+    problem = tecu.Problem(couplings.Linear(np.eye(1), np.array([goal])), {"x": terms.Box(-1.0, 1.0)})
+    for start in (-1.0, 0.0):
+        result = tecu.Solver(problem, tecu.ProxLinear(extrapolation=rule)).run({"x": np.array([start])}, stop=end)
+        assert abs(result.z["x"][0] - goal) <= 1e-9
+        assert result.certificate.holds_from == 0
+
+
+def test_the_published_method_does_not_stall_where_a_bound_takes_a_step_back():
+    problem = tecu.Problem(couplings.Linear(np.eye(1), np.array([0.995])), {"x": terms.Box(-1.0, 1.0)})
+    update = tecu.ProxLinear(extrapolation=tecu.Nesterov(), safeguard=False)
+    result = tecu.Solver(problem, update).run({"x": np.array([-1.0])}, stop=stop.MaxIter(300))
+    assert result.state.visits[2].move == 0.0
+    assert abs(result.z["x"][0] - 0.995) <= 1e-9
 
 
 class Clock:

@@ -110,7 +110,9 @@ class ProxLinear:
         u, term = sub.forward_backward(center, gradient, plan.gamma)
         move, fault = self._move(sub, u, gradient, plan.gamma, term, center)
         value = sub.coupling_value(u) if self.safeguard else None
-        if value is not None and not _falls_enough(sub, value, term, move, plan):
+        # Back where it began, held by a bound, say, it looks like a block at rest, though a plain step may move.
+        led_back = move == 0.0 and (sub.previous_move or 0.0) > 0.0
+        if value is not None and (led_back or not _falls_enough(sub, value, term, move, plan)):
             constant = lipschitz if sub.lipschitz() is not None else None
             return self._plain(sub, constant, Outcome.REDONE, plan.weight, plan.gamma)
         if (
