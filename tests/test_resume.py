@@ -232,6 +232,18 @@ def test_what_a_memory_keeps_comes_back_as_what_it_was(name, tmp_path):
     np.testing.assert_array_equal(arrays.dense(loaded), arrays.dense(kept))
 
 
+@pytest.mark.parametrize("kept", [np.ma.masked_array([1.0, 2.0], [True, False]), np.array([None])], ids=repr)
+def test_arrays_that_would_come_back_as_others_are_refused(kept, tmp_path):
+    def hoarder(sub, u):
+        sub.memory["kept"] = kept
+        yield from strategies.FISTA()(sub, u)
+
+    case = dictionary()
+    state = next(tecu.Solver(case.problem, tecu.Embed(hoarder)).iterate(case.start))
+    with pytest.raises(TypeError, match=r"a state can keep arrays of numbers, not (masked ones|ones of objects)"):
+        tecu.save_state(tmp_path / "run.npz", state)
+
+
 @pytest.mark.parametrize("make", [csc_array, coo_array])
 def test_sparse_arrays_of_other_forms_are_refused_rather_than_transposed(make, tmp_path):
     state = next(tecu.methods.palm(dictionary().problem).iterate(dictionary().start))

@@ -180,6 +180,9 @@ def _pack(value: Any, store: dict[str, np.ndarray[Any, Any]]) -> Any:
             raise TypeError(f"a state can keep sparse arrays as CSR, not a {type(value).__name__}; use .tocsr()")
         parts = {name: _put(getattr(value, name), store) for name in ("data", "indices", "indptr")}
         return {"csr": parts, "shape": list(value.shape), "class": type(value).__name__}
+    masked = isinstance(value, np.ma.MaskedArray)  # whose mask would be lost
+    if masked or (isinstance(value, np.ndarray) and value.dtype.hasobject):
+        raise TypeError(f"a state can keep arrays of numbers, not {'masked ones' if masked else 'ones of objects'}")
     if hasattr(value, "shape") and hasattr(value, "dtype"):
         return {"array": _put(arrays.host(value), store), "kind": arrays.library(value)}
     raise TypeError(f"a state can keep numbers, strings, lists, dicts and arrays, not {type(value).__name__}")
