@@ -85,3 +85,15 @@ def test_tiny_samples_are_learned_from_as_well_as_usual_ones(options, solver):
         return at_scale(model, options, scale).fit(X * scale).objective_ / scale**2
 
     assert objective_at(2.0**-20) < 1.2 * objective_at(1.0)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_beside_huge_outliers_all_atoms_learn(seed):
+    """A gradient step by the curvature of the atom that has the outlier would leave the others where they are."""
+    X = np.random.default_rng(seed).standard_cauchy((400, 30))
+    fits = {
+        solver: L0DictionaryLearning(30, penalty=0.1, solver=solver, max_iter=100, random_state=0).fit(X)
+        for solver in ("auto", "bcu")
+    }
+    assert fits["auto"].certificate_.holds
+    assert fits["auto"].objective_ < 2 * fits["bcu"].objective_  # both end in some local minimum

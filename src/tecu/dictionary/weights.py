@@ -57,12 +57,16 @@ def codes_eta(strategy: Any, Y: Matrix, D: Matrix, gram: Matrix) -> float:
 
 
 class EmbeddedAtoms(Embed):
-    """:class:`tecu.Embed` for the dictionary: ``eta`` is ``share`` of the curvature that a little used atom sees."""
+    """:class:`tecu.Embed` for the dictionary: ``eta`` is ``share`` of the curvature that a little used atom sees.
+
+    Beside huge outliers sweeps converge slowly, and a gradient step, by the largest curvature, hardly moves the other
+    atoms: what sweeps have reached is kept wherever the theorem covers it.
+    """
 
     share_of_eta = SHARE_OF_ETA
 
     def __init__(self, strategy: Any, share: float = 0.5) -> None:
-        super().__init__(strategy)
+        super().__init__(strategy, at_cap="keep_if_covered")
         self.share = share
 
     def first_eta(self, sub: SubProblem) -> float:
