@@ -29,7 +29,7 @@ def against_palm(seeds):
     ends below it, with all tests at its start and end, against the whole ``fit`` of ``palm``. *On the way*: the CPU
     second since ``fit`` was called at which a state below it is there, against the one at which ``palm`` has its 40th;
     within that shortest fit, and within one of default length: there the first loose pass whose codes are below it, and
-    the first state of the run that is certified, which comes after four loose passes and a sweep.
+    the first state of the run that is certified, which comes after five loose passes and a sweep.
     """
     for seed in seeds:
         X, D0, penalty, *_ = planted(144, seed)
@@ -172,17 +172,16 @@ def many_samples(seeds):
 def other_passes(seeds):
     """Loose passes as they are against others.
 
-    Of fits of one and of two sweeps: against passes that are not cut. Of fits of default length: fewer and shorter ones
-    against four, by the time until the first state, which is after the first sweep, and by what the fits end with.
+    Of fits of one and of two sweeps: against passes that are not cut. Of fits of default length: fewer and more against
+    five, by the time until the first state, which is after the first sweep, and by what the fits end with.
     """
-    from tecu.dictionary.loose import STAGES, Stage
-
-    shorter = (Stage(0.0, 0.2, 0.6, replaces=False), Stage(0.4, 0.6, 0.75), Stage(0.75, 1.2, 0.6))
+    fewer = {"LOOSEST_BATCHES": 0, "LEAST_MORE": 0}
     others = [
         ("one sweep, a cut pass against a whole one", {"max_iter": 1}, {}, {"STAGES_OF_ONE": ()}),
         ("two sweeps, two cut passes against whole ones", {"max_iter": 2}, {}, {"STAGES_OF_TWO": ()}),
-        ("three loose passes against four", {}, {"STAGES": (STAGES[0], *STAGES[2:])}, {}),
-        ("two passes' worth of samples against four", {}, {"STAGES": shorter}, {}),
+        ("three loose passes against five", {}, {**fewer, "STAGES": (loose.STAGES[0], *loose.STAGES[2:])}, {}),
+        ("four loose passes against five", {}, fewer, {}),
+        ("six loose passes against five", {}, {"LEAST_MORE": 2}, {}),
     ]
     data = {
         "planted, n = 64": partial(planted, 64), "planted, n = 144": partial(planted, 144),

@@ -65,7 +65,8 @@ class L0DictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         No coefficient is larger than this in size. Without it the codes may be unbounded where ``n_components``
         exceeds the number of features, which the convergence theorem excludes by assumption.
     max_iter
-        Sweeps, at most; the loose passes of ``init="greedy"``, four or ``max_iter`` if that is less, come on top.
+        Sweeps, at most. The loose passes of ``init="greedy"`` come on top: five, of few samples up to eight, and never
+        more than ``max_iter``.
     tol
         ``"auto"`` stops when a sweep lowers the objective by less than ``200 tol`` of it; the other solvers when the
         largest relative change of ``W``, ``D`` and the objective is below ``tol``.

@@ -52,6 +52,10 @@ class Stage:
 STAGES = (Stage(0.0, 0.3, replaces=False), Stage(0.0, 0.3), Stage(0.5, 0.5), Stage(1.0, 0.8))
 """Four passes. Of three the last is left out, which is of use only after three others."""
 
+LOOSEST_BATCHES, LEAST_MORE, MOST_MORE = 18, 1, 4
+"""Atoms are found while codes are loosest: of more passes, all others are as loose as the second. There is one more, or
+up to four as long as the loosest have not had so many batches."""
+
 STAGES_OF_TWO = (
     Stage(0.0, 0.25, 1 / 2, replaces=False),
     Stage(0.0, 0.25, 1 / 2),
@@ -137,11 +141,11 @@ def loose_start(
     *,
     ball: bool = False,
     team: Workers | None = None,
-    passes: int = len(STAGES),
+    passes: int = len(STAGES) + MOST_MORE,
     report: Callable[[str], None] = lambda sentence: None,
     samples: int | None = None,
 ) -> Start:
-    """Loose passes over the data: four, or ``passes`` if that is less.
+    """Loose passes over the data: from five to eight, or ``passes`` if that is less.
 
     These go through stages from loose to tight (:func:`stages_of`).
     """
@@ -196,10 +200,17 @@ def loose_start(
 
 
 def stages_of(passes: int, batches: int) -> tuple[Stage, ...]:
-    """The stages of so many passes, each usually of so many ``batches``."""
+    """The stages of at most so many passes, each usually of so many ``batches``.
+
+    >>> [len(stages_of(passes, batches=6)) for passes in (3, 4, 5, 100)], len(stages_of(100, batches=1))
+    ([3, 4, 5, 5], 8)
+    """
     cut = {1: STAGES_OF_ONE, 2: STAGES_OF_TWO}.get(passes, ())
     if cut and all(stage_batches(stage, batches) >= LEAST_BATCHES for stage in cut):
         return cut
+    if passes > len(STAGES):
+        wanted = min(max(-(-LOOSEST_BATCHES // batches) - 2, LEAST_MORE), MOST_MORE)
+        return (*STAGES[:2], *[STAGES[1]] * min(passes - len(STAGES), wanted), *STAGES[2:])
     return {1: (replace(STAGES[2], replaces=False),), 2: STAGES[:3:2]}.get(passes, STAGES[:passes])
 
 
