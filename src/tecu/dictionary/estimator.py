@@ -255,10 +255,10 @@ class L0DictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
     def transform(self, X: Any, out: Any = None) -> Any:
         """Sparse codes of ``X``, CSR: each sample greedily, then atoms come, go and are exchanged while that pays.
 
-        Every move is followed by a refit, within the bounds. No code is worse than its greedy start; one of more than
-        64 atoms is left as it is, and with a penalty alone atoms are exchanged only where they are more alike than
-        random ones. ``fit`` exchanges atoms from sweep to sweep instead, so ``codes_`` differ: where atoms are much
-        alike, as those of digits are, these codes are the better ones.
+        Every move is followed by a refit, within the bounds. But for rounding no code is worse than its greedy start;
+        one of more than 64 atoms is left as it is, and with a penalty alone atoms are exchanged only where they are
+        more alike than random ones. ``fit`` exchanges atoms from sweep to sweep instead, so ``codes_`` differ: where
+        atoms are much alike, as those of digits are, these codes are the better ones.
 
         Codes of data in chunks stay where they are made. ``out`` is a zarr store to write them to, by the workers
         themselves; it is returned, and :func:`tecu.dictionary.read_codes` reads it.
