@@ -8,6 +8,7 @@ it is made, compared and forgotten. What is not confirmed here is for the solver
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
@@ -38,10 +39,29 @@ class EmbeddedCodes(Embed):
         return codes_eta(self.strategies[0], smooth.samples, smooth.atoms.rows, smooth.gram)
 
     def audit(self, sub: SubProblem, step: Step, thorough: bool = True) -> str | None:
-        """Recompute what the strategy claimed, in full where the quick way does not confirm it."""
-        if step.claim is not None and step.claim.u is step.u and confirmed(sub.with_eta(step.eta), step.claim):
-            return None
+        """Recompute what the strategy claimed, in full where the quick way does not confirm it.
+
+        A code without error is its own prox point for any ``tau`` from :func:`_least_tau` on. In full it is looked at
+        with that one, which allows for the least rounding.
+        """
+        claim = step.claim
+        if claim is not None and claim.u is step.u and claim.change is not None:
+            own = sub.with_eta(step.eta)
+            if confirmed(own, claim):
+                return None
+            step = replace(step, claim=replace(claim, tau=min(claim.tau, _least_tau(own))))
         return super().audit(sub, step, thorough)
+
+
+def _least_tau(sub: SubProblem) -> float:
+    """The square of the longest atom, and ``eta``."""
+    assert isinstance(sub.smooth, CodesOfBatch)
+    return _longest(sub.smooth) ** 2 + sub.eta
+
+
+def _longest(smooth: CodesOfBatch) -> float:
+    rows = smooth.atoms.rows
+    return math.sqrt(float(np.max(np.einsum("ij,ij->i", rows, rows))))
 
 
 def confirmed(sub: SubProblem, claim: Claim) -> bool:
@@ -55,12 +75,13 @@ def confirmed(sub: SubProblem, claim: Claim) -> bool:
     if not all(_is_plain(codes) for codes in (u, previous)):
         return False
     # The curvature is at least the square of the longest atom: this bound is within the one that the solver trusts.
-    longest = math.sqrt(float(np.max(np.einsum("ij,ij->i", smooth.atoms.rows, smooth.atoms.rows))))
+    longest = _longest(smooth)
     if not 0.0 < tau <= math.pow(arrays.unit_roundoff(u), -1.0 / 3.0) * longest**2:
         return False
     gap, squares, slope = _recomputed(smooth, u, previous, longest, sub.eta, tau, sub.term.weight)
     r, size, move = arrays.unit_roundoff(u), sub.size_of_previous(), arrays.distance(u, previous)
-    floor = 8.0 * r * (tau * size + slope)
+    # A large tau rounds away no more of the gradient on the support, and none of the change.
+    floor = 8.0 * r * (min(tau, _least_tau(sub)) * size + slope)
     before, after = sub.term_at_previous(), float(sub.term.value(u))
     change = after - before + 0.5 * squares + 0.5 * sub.eta * move * move
     slack = 8.0 * r * max(abs(after), abs(before)) + floor * move

@@ -22,6 +22,11 @@ from tecu.dictionary.sweeps import bend_between_halves, sweep, sweep_in_halves
 from tecu.inexact import Candidate, Numbers
 from tecu.subproblem import SubProblem
 
+AMPLE = 16.0
+"""The ``tau`` of polished codes, as a multiple of the longest atom's squared length. Any from one on makes a code its
+own prox point; with a larger one, as a gradient step would have it, few samples leave so much that an audit has to
+compare them with all atoms."""
+
 MUCH_THE_SAME = 0.2
 """By what share the largest total of an atom may change before the curvature is looked at again."""
 
@@ -49,7 +54,7 @@ class PolishedCodes:
         smooth = sub.smooth
         assert isinstance(smooth, CodesOfBatch)
         gram, team = smooth.gram, smooth.coupling.team
-        tau = float(np.max(np.diagonal(gram))) + sub.eta
+        tau = AMPLE * float(np.max(np.diagonal(gram))) + sub.eta
         coding = polished(
             smooth.samples, smooth.atoms.rows, gram, u, penalty=self.penalty, cap=self.cap, shift=sub.eta,
             restart=self.restart, team=team,
