@@ -25,14 +25,14 @@ from tecu import Problem, Solver, stop, terms
 from tecu.dictionary import L0DictionaryLearning
 from tecu.dictionary.chunked import fitting, rowwise, tasks
 from tecu.dictionary.chunked.samples import Samples
+from tecu.dictionary.confirmation import EmbeddedCodes
 from tecu.dictionary.coupling import BatchedFactorization
 from tecu.dictionary.embedded import ColumnSweeps, strategy_of
 from tecu.dictionary.kernels_atoms import unfold
 from tecu.dictionary.online import Coder
 from tecu.dictionary.solvers import code_term
 from tecu.dictionary.sweeps import sweep
-from tecu.dictionary.weights import CODES_ETA, SHARE_OF_ETA
-from tecu.updates import Embed
+from tecu.dictionary.weights import CODES_ETA, SHARE_OF_ETA, EmbeddedAtoms
 
 N, M, K, PENALTY = 64, 128, 4, 0.01
 
@@ -92,16 +92,16 @@ def start_of(X: np.ndarray, m: int) -> np.ndarray:
     return np.ascontiguousarray((D / np.linalg.norm(D, axis=1, keepdims=True)).T)
 
 
-def in_memory(X, rows, m, D, sweeps, n_threads=1):
-    """The solver in memory: the same blocks (the pieces of the chunks) in the same order."""
-    chunks = len(X) // rows
-    batches = [slice(rows * c + p.start, rows * c + p.stop) for c in range(chunks) for p in tasks.pieces(rows, m)]
+def in_memory(X, rows, m, D, sweeps, in_pieces=False):
+    """The solver in memory, a block a chunk; ``in_pieces``: the chunks' pieces, so that sums have the same order."""
+    chunks, whole = len(X) // rows, [slice(0, rows)]
+    pieces = tasks.pieces(rows, m) if in_pieces else whole
+    batches = [slice(rows * c + p.start, rows * c + p.stop) for c in range(chunks) for p in pieces]
     coupling = BatchedFactorization(X, batches)
-    eta = fitting.DICTIONARY_ETA * coupling.half_square / m
     coder = Coder(PENALTY)
     problem = Problem(coupling, {**dict.fromkeys(coupling.names, code_term(coder)), "D": terms.UnitColumns()})
-    codes = Embed(strategy_of(coder, min(X.shape[1], m)), eta=CODES_ETA, c=SHARE_OF_ETA * CODES_ETA)
-    updates = {**dict.fromkeys(coupling.names, codes), "D": Embed(ColumnSweeps(), eta=eta, c=0.45 * eta)}
+    codes = EmbeddedCodes(strategy_of(coder, min(X.shape[1], m)), eta=CODES_ETA, c=SHARE_OF_ETA * CODES_ETA)
+    updates = {**dict.fromkeys(coupling.names, codes), "D": EmbeddedAtoms(ColumnSweeps(), fitting.DICTIONARY_ETA)}
     solver = Solver(problem, updates)
     from scipy.sparse import csr_array
 
@@ -132,7 +132,7 @@ def equal() -> None:
     rows, chunks, sweeps = 4000, 8, 6
     X = np.concatenate([samples(c, rows, N, M, K, "float64") for c in range(chunks)])
     D = start_of(X, M)
-    whole = in_memory(X, rows, M, D, sweeps)
+    whole = in_memory(X, rows, M, D, sweeps, in_pieces=True)
     for workers in (2, 4):
         with cluster(workers):
             parts = in_chunks(lazy(chunks, rows), M, D, sweeps)
