@@ -186,11 +186,12 @@ def other_passes(seeds):
     data = {
         "planted, n = 64": partial(planted, 64), "planted, n = 144": partial(planted, 144),
         "patches": partial(photo_patches, relative=3e-3),
+        "planted, 3,000 samples of length 32": partial(planted_samples, 3000, 32, 300, 4),
     }  # fmt: skip
     for (what, options, own, other), (name, make) in product(others, data.items()):
         ratios = []
         for seed in seeds:
-            X, D0, penalty, *_ = make(seed)
+            X, D0, penalty, *_ = make(seed=seed)
             found = [[math.inf, math.inf, 0.0] for _ in range(2)]
             for _ in range(ROUNDS // 2):
                 for row, changes in zip(found, (own, other), strict=True):
